@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from mxspec_conformance.proving.answers import PairAnswers
 from mxspec_conformance.proving.pairs import Patterns
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS, Capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind
-from mxspec_conformance.targets.sessions import TargetSession
 
 #: Pairs that are drawn.
 PAIRS = 512
@@ -35,7 +34,7 @@ REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
 #: What no context tries, whatever the target offers.
 NOT_VARIED = ("threads", "calls in other formats before", "rows that end within a block")
 
-Ask = Callable[[Patterns], tuple[Any, Any]]
+Ask = Callable[..., tuple[Any, Any]]
 
 
 @dataclass(slots=True)
@@ -49,11 +48,6 @@ class Independence:
     first: dict[str, Any] | None = None
     #: What was not tried, and why.
     left_out: list[str] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing broke."""
-        return not self.broken
 
     def enter(self, context: str, wrong: npt.NDArray[np.bool_], blocks: Patterns, words: str) -> None:
         """Count comparisons, one for each block."""
@@ -84,11 +78,10 @@ def draw_pairs(answers: PairAnswers, rng: np.random.Generator, count: int = PAIR
     return (maxima | signs[0]).astype(np.uint16), (elements | signs[1]).astype(np.uint16)
 
 
-def probe_lanes(
-    session: TargetSession, answers: PairAnswers, ask: Ask, arranged: Callable[..., Any], laid: Callable[..., Any], seed: int
-) -> Independence:
-    """Try every context. ask: blocks of patterns [n, k] -> (scales [n], codes [n, k]); arranged: the same, in an arrangement;
-    laid: so many of them to a row, and along an axis.
+def probe_lanes(capabilities: Capabilities, answers: PairAnswers, ask: Ask, seed: int) -> Independence:
+    """Try every context.
+
+    ask: blocks of patterns [n, k] -> (scales [n], codes [n, k]); takes an arrangement in memory, `width`: so many to a row, and `axis`.
     """
     rng = np.random.default_rng(seed)
     maxima, elements = draw_pairs(answers, rng)
@@ -102,10 +95,10 @@ def probe_lanes(
     reference = np.stack([scales, codes[index, places[:, 0]], codes[index, places[:, 1]]])
 
     def check(context: str, blocks: Patterns, where: npt.NDArray[Any], pairs: npt.NDArray[Any], words: str) -> None:
-        got_scales, got = ask(blocks)
+        scales, codes = ask(blocks)
         rows = np.arange(len(blocks))
-        found_now = np.stack([got_scales, got[rows, where[:, 0]], got[rows, where[:, 1]]])
-        found.enter(context, (found_now != reference[:, pairs]).any(axis=0), blocks, words)
+        now = np.stack([scales, codes[rows, where[:, 0]], codes[rows, where[:, 1]]])
+        found.enter(context, (now != reference[:, pairs]).any(axis=0), blocks, words)
 
     for name, others in _other_lanes(maxima, elements, k, rng):
         blocks = others.copy()
@@ -118,80 +111,69 @@ def probe_lanes(
         blocks[np.arange(n * k), where[:, 0]] = maxima[pairs]
         blocks[np.arange(n * k), where[:, 1]] = elements[pairs]
         check("positions", blocks, where, pairs, "the pair at other positions becomes something else")
-    mixed = _mix(maxima, elements, places, k, rng)
+    mixed = _draw_lanes(maxima, k, rng)
+    mixed[index, places[:, 0]], mixed[index, places[:, 1]] = maxima, elements
     whole_scales, whole = ask(mixed)
+
+    def compare(context: str, part: Any, words: str, got: tuple[Any, Any], codes: Any = whole) -> None:
+        wrong = (got[0] != whole_scales[part]) | (got[1] != codes[part]).any(axis=1)
+        found.enter(context, wrong, mixed[part], words)
+
     order = np.stack([rng.permutation(k) for _ in range(n)])
-    moved_scales, moved = ask(np.take_along_axis(mixed, order, axis=1))
-    wrong = (moved_scales != whole_scales) | (moved != np.take_along_axis(whole, order, axis=1)).any(axis=1)
-    found.enter("permutations", wrong, mixed, "the block's lanes in another order become something else")
+    moved = ask(np.take_along_axis(mixed, order, axis=1))
+    words = "the block's lanes in another order become something else"
+    compare("permutations", slice(None), words, moved, np.take_along_axis(whole, order, axis=1))
     for size in CALL_SIZES:
         rows = np.resize(rng.permutation(n), max(size, min(4 * size, 257)) // size * size)
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
-            got_scales, got = ask(mixed[part])
-            wrong = (got_scales != whole_scales[part]) | (got != whole[part]).any(axis=1)
-            found.enter("call sizes", wrong, mixed[part], f"a call of {size} blocks gives something else")
-    got_scales, got = ask(mixed)
-    wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
-    found.enter("again", wrong, mixed, "the same call again gives something else")
-    _probe_places(session, found, mixed, (whole_scales, whole), laid)
-    for arrangement in ARRANGEMENTS[1:-1]:
-        try:
-            got_scales, got = arranged(arrangement, mixed)
-        except CallError:  # it may refuse arrays that are not contiguous
-            found.left_out.append(f"inputs that lie in memory as {arrangement!r} (refused)")
-            continue
-        wrong = (got_scales != whole_scales) | (got != whole).any(axis=1)
-        found.enter("memory", wrong, mixed, f"inputs that lie otherwise in memory ({arrangement}) give something else")
-    found.left_out += NOT_VARIED
-    return found
-
-
-def _probe_places(
-    session: TargetSession, found: Independence, mixed: Patterns, whole: tuple[Any, Any], laid: Callable[..., Any]
-) -> None:
-    """The same blocks several to a row, and along the first axis; a target may refuse them."""
-    rows = [("rows of several blocks", width, -1) for width in WIDTHS]
-    offered = session.capabilities.has("quantize", "axis")
-    columns = [("the first axis", depth, 0) for depth in DEPTHS] if offered else []
-    if not offered:
+            compare("call sizes", part, f"a call of {size} blocks gives something else", ask(mixed[part]))
+    compare("again", slice(None), "the same call again gives something else", ask(mixed))
+    # The same blocks several to a row, and along the first axis; a target may refuse them.
+    places_of = [("rows of several blocks", width, -1) for width in WIDTHS]
+    if capabilities.has("quantize", "axis"):
+        places_of += [("the first axis", depth, 0) for depth in DEPTHS]
+    else:
         found.left_out.append("the axis (not offered)")
-    for context, count, axis in rows + columns:
-        part = slice(len(mixed) // count * count)
+    for context, count, axis in places_of:
+        cut = slice(n // count * count)
         try:
-            scales, codes = laid(mixed[part], count, axis)
+            got = ask(mixed[cut], width=count, axis=axis)
         except CallError as failure:
             if failure.kind not in REFUSALS:
                 raise
             found.left_out.append(f"{context}, {count} (refused)")
             continue
-        wrong = (scales != whole[0][part]) | (codes != whole[1][part]).any(axis=1)
         told = f"{count} blocks to a row give" if axis == -1 else f"columns of {count} block{'s' * (count > 1)} give"
-        found.enter(context, wrong, mixed[part], f"{told} something else")
+        compare(context, cut, f"{told} something else", got)
+    for arrangement in ARRANGEMENTS[1:-1]:
+        try:
+            got = ask(mixed, "arranged", arrangement)
+        except CallError:  # it may refuse arrays that are not contiguous
+            found.left_out.append(f"inputs that lie in memory as {arrangement!r} (refused)")
+            continue
+        compare("memory", slice(None), f"inputs that lie otherwise in memory ({arrangement}) give something else", got)
+    found.left_out += NOT_VARIED
+    return found
+
+
+def _draw_lanes(maxima: Patterns, k: int, rng: np.random.Generator) -> Patterns:
+    """Blocks [n, k] of any lanes up to their maxima."""
+    shape = (len(maxima), k)
+    drawn = (rng.random(shape) * ((maxima & 0x7FFF).astype(np.int64)[:, None] + 1)).astype(np.int64)
+    return (drawn | rng.integers(0, 2, shape) << 15).astype(np.uint16)
 
 
 def _other_lanes(
     maxima: Patterns, elements: Patterns, k: int, rng: np.random.Generator
 ) -> Iterator[tuple[str, Patterns]]:
     n = len(maxima)
-    magnitude = (maxima & 0x7FFF).astype(np.int64)[:, None]
     for number in range(3):
-        drawn = (rng.random((n, k)) * (magnitude + 1)).astype(np.int64)
-        yield f"(any, {number})", (drawn | rng.integers(0, 2, (n, k)) << 15).astype(np.uint16)
+        yield f"(any, {number})", _draw_lanes(maxima, k, rng)
     yield "(the maximum with the other sign)", np.repeat((maxima ^ 0x8000)[:, None], k, axis=1)
     yield "(the same element)", np.repeat(elements[:, None], k, axis=1)
     yield "(the element with the other sign)", np.repeat((elements ^ 0x8000)[:, None], k, axis=1)
     yield "(-0)", np.full((n, k), 0x8000, np.uint16)
-    near = (magnitude - rng.integers(0, 3, (n, k))).clip(0)
+    near = ((maxima & 0x7FFF).astype(np.int64)[:, None] - rng.integers(0, 3, (n, k))).clip(0)
     yield "(just below the maximum)", (near | rng.integers(0, 2, (n, k)) << 15).astype(np.uint16)
     yield "(the smallest subnormal)", np.ones((n, k), np.uint16)
-
-
-def _mix(maxima: Patterns, elements: Patterns, places: Any, k: int, rng: np.random.Generator) -> Patterns:
-    n = len(maxima)
-    magnitude = (maxima & 0x7FFF).astype(np.int64)[:, None]
-    drawn = (rng.random((n, k)) * (magnitude + 1)).astype(np.int64)
-    mixed = (drawn | rng.integers(0, 2, (n, k)) << 15).astype(np.uint16)
-    index = np.arange(n)
-    mixed[index, places[:, 0]], mixed[index, places[:, 1]] = maxima, elements
-    return mixed

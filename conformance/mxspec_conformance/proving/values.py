@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-import mxspec
-from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.observations.tables import same_values
+from mxspec.profiles.schema import Profile
+from mxspec_conformance.campaign.values import Codes, expect_values, find_wrong_values
 from mxspec_vectors.entries import has_level
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
-
-Codes = npt.NDArray[np.uint8]
 
 
 def code_rows(fmt: BlockFormat) -> Codes:
@@ -38,19 +33,12 @@ def value_blocks(fmt: BlockFormat, byte: int) -> tuple[Codes, Codes]:
 def compare_values(
     fmt: BlockFormat, profile: Profile, tensor: TensorScales | None, codes: Codes, scales: Codes, got: Any
 ) -> dict[str, Any]:
-    """Counts of values that differ from the profile's, and the first; products beyond float32 are not judged for normative
-    profiles, and NaN is NaN."""
+    """Counts of values that differ from the profile's, and the first."""
     if not has_level(profile, two_level=tensor is not None):
         return {}
-    scale = native_scale(profile, tensor)
-    with np.errstate(all="ignore"):
-        expected = mxspec.dequantize(codes, scales, fmt, profile=profile, tensor_scale=scale)
-    same, unsigned = same_values(got, expected), same_values(got, expected, signs=False)
-    judged = np.ones(expected.shape, bool)
-    if profile.kind is Kind.NORMATIVE:
-        judged = ~np.isinf(expected) | np.isinf(decode_table(fmt.element)[codes])
+    expected = expect_values(fmt, profile, native_scale(profile, tensor), codes, scales)
     found: dict[str, Any] = {}
-    for kind, wrong in (("value", ~unsigned & judged), ("zero-sign", ~same & unsigned & judged)):
+    for kind, wrong in zip(("value", "zero-sign"), find_wrong_values(fmt, profile, codes, expected, got), strict=True):
         if wrong.any():
             row, lane = (int(i) for i in np.argwhere(wrong)[0])
             found[kind] = {

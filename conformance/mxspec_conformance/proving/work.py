@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -82,79 +82,56 @@ def pair_answers(job: Job) -> PairAnswers:
     return _answers(job.fmt, job.profile, job.dtype, job.tensor, pair_space(job))
 
 
+def run_piece(piece: Callable[..., Result], job: Job, *arguments: Any) -> Result:
+    """One piece of a job, on its target; where a call had no answer, why."""
+    session = call_target(job.target, job.timeout, in_process=job.in_process)
+    try:
+        return piece(session, job, *arguments)
+    except CallError as failure:
+        return {"no_answer": {"kind": failure.kind, "message": str(failure), "detail": failure.detail[-500:]}}
+
+
 def _extra(session: TargetSession, tensor: int | None) -> dict[str, Any]:
     return dict(tensor_argument(tensor_scales(tensor), session.capabilities))
 
 
-def _open(job: Job) -> TargetSession:
-    return call_target(job.target, job.timeout, in_process=job.in_process)
+def ask_patterns(
+    session: TargetSession, job: Job, patterns: Patterns, *before: str, width: int = 1, axis: int = -1
+) -> tuple[Any, Any]:
+    """Scales [n] and codes [n, k] of blocks of patterns; asked as float32 where the target does not take the dtype.
 
-
-def _asker(
-    session: TargetSession, job: Job, *before: str, width: int = 1, axis: int = -1
-) -> Callable[[Patterns], tuple[Any, Any]]:
-    """Blocks of patterns -> (scales [n], codes [n, k]); as float32 where the target does not take the dtype.
-
-    width: blocks of a line; axis: along which lines lie, the last or the first.
+    before: an arrangement in memory; width: blocks of a line; axis: along which lines lie, the last or the first.
     """
     extra = _extra(session, job.tensor)
-    native = job.dtype in session.capabilities.dtypes
-
-    def ask(patterns: Patterns) -> tuple[Any, Any]:
-        x: npt.NDArray[Any] = as_floats(patterns, job.dtype) if native else as_float32(patterns, job.dtype)
-        lines = x.reshape(-1, width * x.shape[1])
-        if axis == 0:
-            codes, scales = session.call(*before, "quantize", np.ascontiguousarray(lines.T), job.fmt, axis=0, **extra)
-            codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
-        else:
-            codes, scales = session.call(*before, "quantize", lines, job.fmt, **extra)
-        return scales.reshape(-1), codes.reshape(x.shape)
-
-    return ask
+    convert = as_floats if job.dtype in session.capabilities.dtypes else as_float32
+    lines = convert(patterns, job.dtype).reshape(-1, width * patterns.shape[1])
+    if axis == 0:
+        codes, scales = session.call(*before, "quantize", np.ascontiguousarray(lines.T), job.fmt, axis=0, **extra)
+        codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+    else:
+        codes, scales = session.call(*before, "quantize", lines, job.fmt, **extra)
+    return scales.reshape(-1), codes.reshape(patterns.shape)
 
 
-def _no_answer(failure: CallError) -> Result:
-    return {"no_answer": {"kind": failure.kind, "message": str(failure), "detail": failure.detail[-500:]}}
-
-
-def prove_lanes(job: Job, seed: int) -> Result:
+def prove_lanes(session: TargetSession, job: Job, seed: int) -> Result:
     """Whether the lanes are independent, as far as it was tried."""
-    session = _open(job)
-
-    def arranged(arrangement: str, patterns: Patterns) -> tuple[Any, Any]:
-        return _asker(session, job, "arranged", arrangement)(patterns)
-
-    def laid(patterns: Patterns, width: int, axis: int) -> tuple[Any, Any]:
-        return _asker(session, job, width=width, axis=axis)(patterns)
-
-    try:
-        found = probe_lanes(session, pair_answers(job), _asker(session, job), arranged, laid, seed)
-    except CallError as failure:
-        return _no_answer(failure)
-    return asdict(found)
+    return asdict(probe_lanes(session.capabilities, pair_answers(job), partial(ask_patterns, session, job), seed))
 
 
-def prove_pairs(job: Job, first: int, last: int) -> Result:
+def prove_pairs(session: TargetSession, job: Job, first: int, last: int) -> Result:
     """All elements of the maxima from first to last."""
-    session, answers = _open(job), pair_answers(job)
-    ask = _asker(session, job)
+    answers = pair_answers(job)
     patterns = answers.space.inputs(first, last)
-    scales = np.empty(len(patterns), np.uint8)
-    codes = np.empty(patterns.shape, np.uint8)
+    scales, codes = np.empty(len(patterns), np.uint8), np.empty(patterns.shape, np.uint8)
     started = time.perf_counter()
-    try:
-        for start in range(0, len(patterns), CALL_BLOCKS):
-            part = slice(start, start + CALL_BLOCKS)
-            scales[part], codes[part] = ask(patterns[part])
-    except CallError as failure:
-        return _no_answer(failure)
+    for start in range(0, len(patterns), CALL_BLOCKS):
+        part = slice(start, start + CALL_BLOCKS)
+        scales[part], codes[part] = ask_patterns(session, job, patterns[part])
     seconds = time.perf_counter() - started
     return {
-        "elements": answers.space.elements(first, last),
-        "digest": digest_answers(scales, codes),
-        "wrong": compare_chunk(answers, first, last, patterns, scales, codes),
-        "target_seconds": round(seconds, 3),
-    }
+        "elements": answers.space.elements(first, last), "digest": digest_answers(scales, codes),
+        "wrong": compare_chunk(answers, first, last, patterns, scales, codes), "target_seconds": round(seconds, 3),
+    }  # fmt: skip
 
 
 def _ask_maxima(session: TargetSession, job: Job, bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
@@ -166,58 +143,46 @@ def _ask_maxima(session: TargetSession, job: Job, bits: npt.NDArray[np.uint32]) 
     return scales
 
 
-def largest_maximum(job: Job) -> int:
-    """float32 bits of the largest maximum that a job asks of."""
-    return LAST_FINITE if job.tensor is None else min(job.tensor, LAST_FINITE)
+def largest_maximum(tensor: int | None) -> int:
+    """float32 bits of the largest maximum that is asked, under the scale of a tensor with this maximum."""
+    return LAST_FINITE if tensor is None else min(tensor, LAST_FINITE)
 
 
 def _compare_maxima(expected: Any, scales: Any, bits: npt.NDArray[np.uint32]) -> Any:
     wrong = expected != scales
     if not wrong.any():
         return None
-    at = int(np.argmax(wrong))
-    return {"scale": {"count": int(wrong.sum()), "first": f"{int(bits[at]):08x}"}}
+    return {"scale": {"count": int(wrong.sum()), "first": f"{int(bits[np.argmax(wrong)]):08x}"}}
 
 
-def prove_thresholds(job: Job, seed: int) -> Result:
+def prove_thresholds(session: TargetSession, job: Job, seed: int) -> Result:
     """The scales of float32 maxima on both sides of every change, and of some between."""
-    session = _open(job)
     steps = exact_scale_steps(job.fmt, job.profile, job.tensor)
-    bits = maxima.threshold_maxima(steps, largest_maximum(job), seed)
-    try:
-        scales = _ask_maxima(session, job, bits)
-    except CallError as failure:
-        return _no_answer(failure)
+    bits = maxima.threshold_maxima(steps, largest_maximum(job.tensor), seed)
+    scales = _ask_maxima(session, job, bits)
     return {"maxima": len(bits), "changes": len(steps.starts), "wrong": _compare_maxima(steps.at(bits), scales, bits)}
 
 
-def prove_maxima(job: Job, chunk: int) -> Result:
+def prove_maxima(session: TargetSession, job: Job, chunk: int) -> Result:
     """The scales of one chunk of 2**24 float32 maxima."""
-    session = _open(job)
     steps = exact_scale_steps(job.fmt, job.profile, job.tensor)
     first = max(chunk << maxima.CHUNK_BITS, 1)
-    last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job))
+    last = min((chunk + 1 << maxima.CHUNK_BITS) - 1, largest_maximum(job.tensor))
     bits = np.arange(first, last + 1, dtype=np.uint32)
-    try:
-        scales = _ask_maxima(session, job, bits)
-    except CallError as failure:
-        return _no_answer(failure)
+    scales = _ask_maxima(session, job, bits)
     wrong = _compare_maxima(steps.expand(first, last + 1), scales, bits)
     return {"maxima": len(bits), "digest": digest_bytes(scales.data), "wrong": wrong}
 
 
-def prove_values(job: Job) -> Result:
+def prove_values(session: TargetSession, job: Job) -> Result:
     """Every code under every scale byte."""
-    session, fmt, profile = _open(job), get_block(job.fmt), get_profile(job.profile, job.fmt)
+    fmt, profile = get_block(job.fmt), get_profile(job.profile, job.fmt)
     extra, tensor = _extra(session, job.tensor), tensor_scales(job.tensor)
     total: Result = {}
     compared = 0
     for byte in range(fmt.scale.code_count):
         codes, scales = values.value_blocks(fmt, byte)
-        try:
-            got = session.call("dequantize", codes, scales, fmt.name, **extra)
-        except CallError as failure:
-            return _no_answer(failure)
+        got = session.call("dequantize", codes, scales, fmt.name, **extra)
         compared += got.size
         for kind, entry in values.compare_values(fmt, profile, tensor, codes, scales, got).items():
             known = total.setdefault(kind, {"count": 0, "first": entry["first"]})
