@@ -14,13 +14,12 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
-from mxspec_conformance.fuzzing.batch import draw_batch, run_batch
-from mxspec_conformance.fuzzing.concluding import Campaign, Restart
-from mxspec_conformance.fuzzing.job import Job
-from mxspec_conformance.fuzzing.planning import Settings
-from mxspec_conformance.fuzzing.replay import replay
+from mxspec_conformance.fuzzing.blocks.batch import draw_batch
+from mxspec_conformance.fuzzing.blocks.files import make_documents, read_findings
+from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.fuzzing.run import fuzz
-from mxspec_conformance.fuzzing.save import make_documents, read_findings, save_findings
+from mxspec_conformance.fuzzing.subject import Campaign, Restart, Settings
+from mxspec_conformance.fuzzing.subjects import replay, run_batch, save
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable
 from mxspec_conformance.targets.errors import TargetError
@@ -69,7 +68,7 @@ def test_bugs_that_need_more_than_one_block_or_lane_are_named(entry: Entry) -> N
 @pytest.mark.parametrize("name", ["large_call", "second_call", "odd_stride", "one_value", "neighbours"])
 def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(name: str, tmp_path: Path) -> None:
     target = PLANTED[name].target()
-    (path,) = save_findings(tmp_path, campaign(name).findings)
+    (path,) = save(tmp_path, campaign(name).findings)
     session = open_target(target, in_process=True)
     assert {r.verdict for r in replay(path, session, Restart(target, 60.0))} == {"differs"}
     model = open_target("mxspec", in_process=True)
@@ -80,7 +79,7 @@ def test_findings_are_written_in_the_vectors_own_schema(tmp_path: Path) -> None:
     for name in ("one_threshold", "large_call", "one_value"):
         for document in make_documents(campaign(name).findings).values():
             jsonschema.validate(pack(document), load_schema(document["operation"]))
-    (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
+    (path,) = save(tmp_path, campaign("one_threshold").findings)
     document = json.loads(path.read_text())
     document["groups"][0]["cases"][0]["x"] = "zz"
     path.write_text(json.dumps(document))
@@ -89,7 +88,7 @@ def test_findings_are_written_in_the_vectors_own_schema(tmp_path: Path) -> None:
 
 
 def test_a_file_that_expects_something_else_is_called_outdated(tmp_path: Path) -> None:
-    (path,) = save_findings(tmp_path, campaign("one_threshold").findings)
+    (path,) = save(tmp_path, campaign("one_threshold").findings)
     document = json.loads(path.read_text())
     answer = document["groups"][0]["cases"][0]["expect"][0][0]
     answer["scale"] = "7f" if answer["scale"] == "00" else "00"
@@ -181,7 +180,7 @@ def test_memory_that_is_written_or_reused_is_noticed() -> None:
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
-    job = Job("mxspec", "mxfp4", "mx-floor", None, "float32", 5, 60.0, True, blocks=256)
+    job = BlockJob(target="mxspec", fmt="mxfp4", profile="mx-floor", tensor=None, dtype="float32", seed=5, in_process=True, blocks=256)
     first, again = draw_batch(job, 3), draw_batch(job, 3)
     assert np.array_equal(bits_of(first[0]), bits_of(again[0]))
     assert [c.rows.tolist() for c in first[1]] == [c.rows.tolist() for c in again[1]]
@@ -192,7 +191,7 @@ def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_blocks_of_a_16_bit_dtype_are_numbers_that_it_holds(dtype: str) -> None:
-    job = Job("mxspec", "mxfp8_e4m3", "mx-floor", None, dtype, seed(), 60.0, True, blocks=512)
+    job = BlockJob(target="mxspec", fmt="mxfp8_e4m3", profile="mx-floor", tensor=None, dtype=dtype, seed=seed(), in_process=True, blocks=512)
     x, calls, _ = draw_batch(job, 0)
     for call in calls:
         blocks = call.blocks(x)

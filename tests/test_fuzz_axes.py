@@ -14,11 +14,10 @@ from mxspec_conformance.counterexample.kinds import CallKind, PatternKind
 from mxspec_conformance.counterexample.probe import CallPattern, Prober
 from mxspec_conformance.counterexample.sample_space import get_sample_space
 from mxspec_conformance.counterexample.shrink import find_pattern
-from mxspec_conformance.fuzzing.findings import Finding
-from mxspec_conformance.fuzzing.planning import Settings
-from mxspec_conformance.fuzzing.replay import replay
+from mxspec_conformance.fuzzing.blocks.findings import BlockFinding
 from mxspec_conformance.fuzzing.run import fuzz
-from mxspec_conformance.fuzzing.save import save_findings
+from mxspec_conformance.fuzzing.subject import Settings
+from mxspec_conformance.fuzzing.subjects import replay, save
 from mxspec_conformance.results.report import Report
 from mxspec_conformance.transports.opening import open_target
 
@@ -61,7 +60,7 @@ class LastRow(Kernel):
         return codes, scales
 
 
-def search(target: Any) -> tuple[Report, list[Finding]]:
+def search(target: Any) -> tuple[Report, list[BlockFinding]]:
     found = fuzz(target, Settings(seed=seed(), batches=1))
     return found.report, found.findings
 
@@ -73,7 +72,7 @@ def test_what_is_wrong_in_rows_or_columns_is_found_and_saved(target: Kernel, axi
     assert findings
     assert {f.pattern.axis for f in findings} == {axis}
     assert all(("column" if axis == 0 else "row") in f.words for f in findings)
-    (path,) = save_findings(tmp_path, findings)
+    (path,) = save(tmp_path, findings)
     assert {r.verdict for r in replay(path, open_target(target), None)} == {"differs"}
     assert {r.verdict for r in replay(path, open_target(Kernel()), None)} == {"right"}
 

@@ -11,14 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.fuzzing.concluding import Campaign
-from mxspec_conformance.fuzzing.operations.batch import run_operation_batch
 from mxspec_conformance.fuzzing.operations.draw import draw_inputs, list_inputs, make_document, read_cases
-from mxspec_conformance.fuzzing.operations.findings import Dependence
 from mxspec_conformance.fuzzing.operations.job import OperationJob
-from mxspec_conformance.fuzzing.operations.save import is_operations, replay_operations, save_operations
-from mxspec_conformance.fuzzing.planning import Settings
+from mxspec_conformance.fuzzing.operations.subject import is_operations
 from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.subject import Campaign, Dependence, Settings
+from mxspec_conformance.fuzzing.subjects import replay, run_batch, save
 from mxspec_conformance.results.report import GOOD, Verdict, read_report
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.transports.in_process import InProcessSession
@@ -27,6 +25,7 @@ from mxspec_lab.mutants.affine_mutants import AFFINE_MUTANTS, ALL, Affine, Affin
 from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
 from mxspec_lab.sparse.plain import Plain
 from mxspec_lab.sparse.right import RIGHT, Right
+from mxspec_vectors.reading import read_json
 
 from tests.support import seed
 
@@ -36,7 +35,7 @@ SPARSE = ("prune", "compress", "decompress")
 
 
 def make_job(target: Any, function: str, operand: str, claim: str | None = None) -> OperationJob:
-    return OperationJob(InProcessSession(target, "drawn"), function, operand, claim, seed(), 60.0, in_process=True)
+    return OperationJob(target=InProcessSession(target, "drawn"), function=function, operand=operand, claim=claim, seed=seed(), in_process=True)
 
 
 def make_sparse(one: SparseMutant | Right, formats: tuple[str, ...]) -> Plain:
@@ -44,7 +43,7 @@ def make_sparse(one: SparseMutant | Right, formats: tuple[str, ...]) -> Plain:
 
 
 def is_found(job: OperationJob) -> bool:
-    return any(run_operation_batch(job, number)["wrong"] for number in range(BATCHES))
+    return any(run_batch(job, number)["wrong"] for number in range(BATCHES))
 
 
 @pytest.mark.parametrize("mutant", AFFINE_MUTANTS, ids=lambda m: m.id)
@@ -65,7 +64,7 @@ def test_a_sparse_mutant_is_found(mutant: SparseMutant) -> None:
 def test_a_right_affine_function_is_not_accused(function: str, name: str) -> None:
     for claim in (None, CLAIMS[function, read_operand(name).format.offset.value]):
         job = make_job(Affine("plain", (name,)), function, name, claim)
-        assert [run_operation_batch(job, number)["wrong"] for number in range(2)] == [[], []]
+        assert [run_batch(job, number)["wrong"] for number in range(2)] == [[], []]
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: r.id)
@@ -73,7 +72,7 @@ def test_a_right_sparse_function_is_not_accused(right: Right) -> None:
     target = make_sparse(right, right.formats)
     for function in SPARSE:
         for fmt in right.formats[:2]:
-            assert run_operation_batch(make_job(target, function, fmt), 0)["wrong"] == []
+            assert run_batch(make_job(target, function, fmt), 0)["wrong"] == []
 
 
 # What is drawn.
@@ -82,7 +81,7 @@ def test_a_right_sparse_function_is_not_accused(right: Right) -> None:
 @pytest.mark.parametrize("function", ["quantize_affine", "dequantize_affine", *SPARSE])
 def test_groups_are_the_same_for_the_same_seed_and_go_through_a_file(function: str) -> None:
     operand = "int4-g32-zero-bfloat16" if function.endswith("affine") else "e2m1-4to8"
-    job = OperationJob(None, function, operand, None, seed(), 60.0)
+    job = OperationJob(target=None, function=function, operand=operand, seed=seed())
     inputs = draw_inputs(job, 1)
     assert inputs == draw_inputs(job, 1) != draw_inputs(job, 2)
     assert len(inputs) == job.size
@@ -146,10 +145,10 @@ def test_a_sparse_mistake_is_named_shrunk_saved_and_replayed(tmp_path: Path) -> 
     (finding,) = found.operations
     assert "exchanged" in finding.words
     assert (finding.nonzero, finding.depends) == (1, Dependence.NOTHING)
-    (path,) = save_operations(tmp_path, found.operations)
-    assert is_operations(path)
-    assert "differs" in {r.verdict for r in replay_operations(path, InProcessSession(Swapped(), "swapped"))}
-    assert {r.verdict for r in replay_operations(path, InProcessSession(Swapped.right, "right"))} == {"right"}
+    (path,) = save(tmp_path, found.operations)
+    assert is_operations(read_json(path))
+    assert "differs" in {r.verdict for r in replay(path, InProcessSession(Swapped(), "swapped"))}
+    assert {r.verdict for r in replay(path, InProcessSession(Swapped.right, "right"))} == {"right"}
     again = read_report(json.loads(found.report.to_json()))
     assert [r.id for r in again.requirements] == [r.id for r in found.report.requirements]
     assert {r.format for r in again.requirements} == {"decompress.e2m1-2to4"}
@@ -159,7 +158,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"operation": "sparse", "format": "e2m1-2to4", "cases": [{"function": "prune", "codes": 3}]}))
     with pytest.raises(ValueError, match="groups that cannot be asked"):
-        replay_operations(path, InProcessSession(Swapped.right, "right"))
+        replay(path, InProcessSession(Swapped.right, "right"))
 
 
 # The command.

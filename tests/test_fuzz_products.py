@@ -15,15 +15,13 @@ from click.testing import CliRunner
 
 from mxspec.dot import Contract, OperandContract
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.fuzzing.concluding import Campaign
-from mxspec_conformance.fuzzing.planning import Settings
-from mxspec_conformance.fuzzing.products.batch import run_product_batch, settle_batches
+from mxspec_conformance.fuzzing.products.batch import settle_batches
 from mxspec_conformance.fuzzing.products.draw import draw_products
-from mxspec_conformance.fuzzing.products.findings import Dependence
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
-from mxspec_conformance.fuzzing.products.report import plan_products
-from mxspec_conformance.fuzzing.products.save import is_products, replay_products, save_products
+from mxspec_conformance.fuzzing.products.subject import is_products, plan_products
 from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.subject import Campaign, Dependence, Request, Settings
+from mxspec_conformance.fuzzing.subjects import replay, run_batch, save
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.render import render_html, render_junit
 from mxspec_conformance.results.report import GOOD, Verdict, read_report
@@ -37,6 +35,7 @@ from mxspec_lab.products.narrow import NARROW
 from mxspec_lab.products.narrow_kinds import NARROW_KINDS
 from mxspec_lab.products.right import NVFP4, RIGHT
 from mxspec_lab.products.wrong import list_wrong
+from mxspec_vectors.reading import read_json
 
 from tests.support import seed
 
@@ -50,23 +49,21 @@ BATCHES = 60
 
 def plan(kernel: AnyKernel) -> tuple[Any, ProductJob]:
     session = open_target(KernelTarget(kernel))
-    (job,) = plan_products(
-        session, session, names=(), formats=(), accumulator=None, seed=seed(), timeout=60.0, in_process=True, progress=lambda _: None
-    )  # fmt: skip
+    (job,) = plan_products(Request(session, session, Settings(seed=seed())))
     return session, job
 
 
 @pytest.mark.parametrize("kernel", WRONG.values(), ids=list(WRONG))
 def test_a_wrong_kernel_is_found(kernel: Kernel) -> None:
     _, job = plan(kernel)
-    assert any(run_product_batch(job, number)["wrong"] for number in range(BATCHES))
+    assert any(run_batch(job, number)["wrong"] for number in range(BATCHES))
 
 
 @pytest.mark.parametrize("kernel", RIGHT, ids=[f"{i}-{k.name}" for i, k in enumerate(RIGHT)])
 def test_a_right_kernel_is_not_accused(kernel: Kernel) -> None:
     _, job = plan(kernel)
     for number in range(2):
-        result = run_product_batch(job, number)
+        result = run_batch(job, number)
         assert result["wrong"] == []
         assert result["products"] == PRODUCTS
         assert not result["no_answers"]
@@ -75,13 +72,13 @@ def test_a_right_kernel_is_not_accused(kernel: Kernel) -> None:
 @pytest.mark.parametrize("kernel", KINDS.values(), ids=list(KINDS))
 def test_a_wrong_kernel_with_an_affine_or_sparse_side_is_found(kernel: AnyKernel) -> None:
     _, job = plan(kernel)
-    assert any(settle_batches(job, [run_product_batch(job, number)])[1][0]["wrong"] for number in range(6))
+    assert any(settle_batches(job, [run_batch(job, number)])[1][0]["wrong"] for number in range(6))
 
 
 @pytest.mark.parametrize("kernel", RIGHT_KINDS, ids=[f"{i}-{k.name}" for i, k in enumerate(RIGHT_KINDS)])
 def test_a_right_kernel_with_an_affine_or_sparse_side_is_not_accused(kernel: AnyKernel) -> None:
     _, job = plan(kernel)
-    results = [run_product_batch(job, number) for number in range(3)]
+    results = [run_batch(job, number) for number in range(3)]
     assert [r["no_answers"] for r in results] == [{}] * 3
     assert [r["wrong"] for r in settle_batches(job, results)[1]] == [[]] * 3
 
@@ -119,11 +116,11 @@ def test_one_of_several_contracts_that_fit_may_be_the_target_s() -> None:
     """Which one it is only a product tells that rounds otherwise: nothing is wrong that one of them allows in all batches."""
     bare = replace(plan(next(k for k in RIGHT_KINDS if k.name == "bias, float16"))[1], contract_name="float16-fma")
     # Two batches in which the other contract shows.
-    first, second = [n for n in range(20) if run_product_batch(bare, n)["wrong"]][:2]
-    wrong = [run_product_batch(bare, number) for number in (first, second)]
+    first, second = [n for n in range(20) if run_batch(bare, n)["wrong"]][:2]
+    wrong = [run_batch(bare, number) for number in (first, second)]
     assert [r["doubtful"] for r in wrong] == [[], []]
     job = replace(bare, rival_names=("float16", "bfloat16"))
-    results = [run_product_batch(job, number) for number in (first, second)]
+    results = [run_batch(job, number) for number in (first, second)]
     assert [(r["wrong"], r["failing"]) for r in results] == [([], 0)] * 2
     assert all("float16" in r["rivals"] and r["doubtful"] for r in results)
     settled, same = settle_batches(job, results)
@@ -199,10 +196,10 @@ def test_a_campaign_goes_on_from_its_state(tmp_path: Path) -> None:
 
 def test_findings_replay_and_are_explained(tmp_path: Path) -> None:
     found = campaign("next block's scale, b")
-    (path,) = save_products(tmp_path, found.products)
-    assert is_products(path)
-    wrong = replay_products(path, open_target(KernelTarget(WRONG["next block's scale, b"])))
-    right = replay_products(path, open_target(KernelTarget(replace(RIGHT[0], product=("mxfp8_e4m3", "mxfp4/nibble-low+128x4")))))
+    (path,) = save(tmp_path, found.products)
+    assert is_products(read_json(path))
+    wrong = replay(path, open_target(KernelTarget(WRONG["next block's scale, b"])))
+    right = replay(path, open_target(KernelTarget(replace(RIGHT[0], product=("mxfp8_e4m3", "mxfp4/nibble-low+128x4")))))
     assert {r.verdict for r in wrong} == {"differs"}
     assert {r.verdict for r in right} == {"right"}
     done = CliRunner().invoke(main, ["explain", str(path)], catch_exceptions=False)
@@ -287,7 +284,7 @@ def test_numbers_are_such_as_no_legitimate_kernel_treats_otherwise(product: tupl
     target = KernelTarget(Kernel(name="drawn", product=product))
     session = open_target(target)
     capabilities: Capabilities = replace(session.capabilities, product_shapes=(2, 3, 96))
-    job = ProductJob(None, f"{product[0]} @ {product[1]}", "x", "float32", contract.value, seed(), 60.0)
+    job = ProductJob(target=None, text=f"{product[0]} @ {product[1]}", fmt="x", class_name="float32", contract_name=contract.value, seed=seed())
     sizes = find_sizes(job.product, capabilities.product_shapes)
     wanted, topics = {"identity", "shape", "interval", "sum"}, set()
     # Which topics a batch has is the seed's choice.

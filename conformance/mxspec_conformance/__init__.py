@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mxspec_conformance.fuzzing.concluding import Campaign
-    from mxspec_conformance.fuzzing.planning import Settings
     from mxspec_conformance.fuzzing.run import fuzz
+    from mxspec_conformance.fuzzing.subject import Campaign, Settings
     from mxspec_conformance.identification.diff import FormatDiff, TargetDiff, diff
     from mxspec_conformance.identification.target import Identity, identify
     from mxspec_conformance.judge.check import check
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 #: Public name -> the module that holds it, imported when the name is first asked for.
 _HOMES = {
     "CallError": "targets.errors",
-    "Campaign": "fuzzing.concluding",
+    "Campaign": "fuzzing.subject",
     "Capabilities": "targets.capabilities",
     "FormatDiff": "identification.diff",
     "FormatResult": "results.report",
     "Identity": "identification.target",
     "Report": "results.report",
     "Requirement": "results.report",
-    "Settings": "fuzzing.planning",
+    "Settings": "fuzzing.subject",
     "TargetDiff": "identification.diff",
     "TargetError": "targets.errors",
     "TargetSession": "targets.sessions",

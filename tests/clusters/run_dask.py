@@ -21,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.fuzzing.planning import Settings
 from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.subject import Settings
 from mxspec_conformance.results.environment import describe_environment
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports" / "clusters" / "dask.json"

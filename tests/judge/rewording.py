@@ -19,7 +19,7 @@ from typing import Any
 
 #: Packages whose texts are replaced; packages and modules in them whose strings are data.
 PACKAGES = ("mxspec", "mxspec_vectors", "mxspec_conformance", "mxspec_lab")
-DATA = ("mxspec.layouts", "mxspec_conformance.fuzzing.coverage")
+DATA = ("mxspec.layouts", "mxspec_conformance.fuzzing.blocks.coverage")
 
 
 class Reworder(ast.NodeTransformer):
@@ -127,8 +127,8 @@ def summarize_judge(summary: Summary) -> None:
 def summarize_others(summary: Summary) -> None:
     """What fuzzing, proving and identification find."""
     import mxspec
-    from mxspec_conformance.fuzzing.planning import Settings
     from mxspec_conformance.fuzzing.run import fuzz
+    from mxspec_conformance.fuzzing.subject import Settings
     from mxspec_conformance.identification.target import identify_format
     from mxspec_conformance.proving.run import Plan, prove
     from mxspec_conformance.transports.opening import open_target

@@ -17,7 +17,7 @@ from mxspec.elements import decode_table
 from mxspec.elements_given_scale import find_neighbours
 from mxspec.formats import BLOCKS
 from mxspec_conformance import diff, fuzz, identify
-from mxspec_conformance.fuzzing.planning import Settings
+from mxspec_conformance.fuzzing.subject import Settings
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.judge.planning import plan_requests

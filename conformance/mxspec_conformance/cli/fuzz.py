@@ -27,11 +27,11 @@ from mxspec_conformance.cli.parameters import (
     campaign_options,
 )
 from mxspec_conformance.cli.streams import until_closed
-from mxspec_conformance.fuzzing.concluding import Campaign
-from mxspec_conformance.fuzzing.coverage import Reach
-from mxspec_conformance.fuzzing.planning import Settings
+from mxspec_conformance.fuzzing.blocks.coverage import Reach
 from mxspec_conformance.fuzzing.run import fuzz as run_fuzz
-from mxspec_conformance.results.report import Failure, FormatResult, Report
+from mxspec_conformance.fuzzing.subject import Campaign, Finding, Restart, Settings
+from mxspec_conformance.fuzzing.subjects import replay, save
+from mxspec_conformance.results.report import FormatResult, Report
 from mxspec_vectors.files import write_file
 
 #: Environment variable that sets the seed if --seed is not given; the test suite uses it too.
@@ -114,14 +114,7 @@ def fuzz(
             target, settings, state_file=state, fresh=restart, jobs=jobs or os.cpu_count() or 1, dask=dask,
             timeout=timeout, in_process=in_process, progress=progress,
         )  # fmt: skip
-    saved: list[Path] = []
-    if out is not None and (campaign.findings or campaign.products or campaign.operations):
-        from mxspec_conformance.fuzzing.operations.save import save_operations
-        from mxspec_conformance.fuzzing.products.save import save_products
-        from mxspec_conformance.fuzzing.save import save_findings
-
-        saved = [*save_findings(out, campaign.findings), *save_products(out, campaign.products)]
-        saved += save_operations(out, campaign.operations)
+    saved = [] if out is None else save(out, [*campaign.findings, *campaign.products, *campaign.operations])
     if json_file is not None:
         write_file(json_file, (json.dumps(campaign.report.as_dict(), indent=1) + "\n").encode("ascii"))
     console = make_console()
@@ -149,20 +142,11 @@ def _choose_seed(seed: int | None) -> int:
 
 
 def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
-    from mxspec_conformance.fuzzing.concluding import Restart
-    from mxspec_conformance.fuzzing.operations.save import is_operations, replay_operations
-    from mxspec_conformance.fuzzing.products.save import is_products, replay_products
-    from mxspec_conformance.fuzzing.replay import replay
     from mxspec_conformance.transports.opening import open_target
 
     session = open_target(target, in_process=in_process, timeout=timeout)
     try:
-        if is_products(path):
-            results = replay_products(path, session)
-        elif is_operations(path):
-            results = replay_operations(path, session)
-        else:
-            results = replay(path, session, Restart(target, timeout))
+        results = replay(path, session, Restart(target, timeout))
     finally:
         session.close()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -199,11 +183,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
             if requirement.first is not None:
                 console.print(failure_panel(requirement))
     # Products first, then groups; each kind is numbered by itself.
-    for causes in (
-        [(f.job.fmt, f.topic, f.words, f.mismatches, str(f.depends), f.failure) for f in campaign.products],
-        [(f.job.fmt, f.topic, f.words, f.mismatches, str(f.depends), f.failure) for f in campaign.operations],
-        [(f.job.fmt, f.topic, f.words, f.mismatches, f.pattern.words, f.failure) for f in campaign.findings],
-    ):
+    for causes in (campaign.products, campaign.operations, campaign.findings):
         _show_causes(report, causes, console)
     rest = report.details["not_reduced"]
     if rest:
@@ -237,21 +217,17 @@ def _show_amount(report: Report, result: FormatResult, console: Console) -> None
         console.print(f"{batches}, {total['blocks']:,} blocks, {total['elements']:,} elements; {total['failing']:,} blocks differ")
 
 
-#: Format, topic, the cause in words, how often it was seen, what it depends on, the smallest failure.
-Cause = tuple[str, str, str, int, str, Failure]
-
-
-def _show_causes(report: Report, causes: Sequence[Cause], console: Console) -> None:
+def _show_causes(report: Report, causes: Sequence[Finding], console: Console) -> None:
     """Each cause, the first four with what was given and returned."""
     from mxspec_conformance.render.terminal import failure_panel
 
-    for number, (fmt, topic, words, mismatches, depends, failure) in enumerate(causes, 1):
+    for number, cause in enumerate(causes, 1):
         console.print()
-        console.print(Text(f"cause {number}, {fmt}: {words}", style="bold red"))
-        console.print(Padding(Text(f"seen {mismatches} times; {depends}", style="dim"), (0, 0, 0, 2)))
+        console.print(Text(f"cause {number}, {cause.job.fmt}: {cause.words}", style="bold red"))
+        console.print(Padding(Text(f"seen {cause.mismatches} times; {cause.how}", style="dim"), (0, 0, 0, 2)))
         if number <= 4:
-            requirement = next(r for r in report.requirements if r.id == f"fuzz/{fmt}/{topic}")
-            console.print(failure_panel(replace(requirement, first=failure)))
+            requirement = next(r for r in report.requirements if r.id == f"fuzz/{cause.job.fmt}/{cause.topic}")
+            console.print(failure_panel(replace(requirement, first=cause.failure)))
 
 
 #: Short names of the coverage classes, for a table of 80 columns.

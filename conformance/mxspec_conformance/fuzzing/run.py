@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor as Pool
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.campaign import Outcome, WorkItem, open_state, open_workers, run_work_items
-from mxspec_conformance.campaign.state import Result, State
-from mxspec_conformance.campaign.workers import close_targets
-from mxspec_conformance.fuzzing.batch import run_batch
-from mxspec_conformance.fuzzing.concluding import Campaign, conclude, enter_operations, enter_products
-from mxspec_conformance.fuzzing.job import Job
-from mxspec_conformance.fuzzing.operations.batch import run_operation_batch
-from mxspec_conformance.fuzzing.operations.job import OperationJob
-from mxspec_conformance.fuzzing.planning import (
-    Progress,
-    Settings,
-    plan_formats,
-    plan_named_operations,
-    plan_named_products,
-)
-from mxspec_conformance.fuzzing.products.batch import run_product_batch
-from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
-from mxspec_conformance.results.environment import describe_git
+from mxspec_conformance.campaign import Outcome, Procedure, State, Workers, WorkItem, run_campaign, run_work_items
+from mxspec_conformance.fuzzing.blocks.subject import BLOCKS, plan_formats
+from mxspec_conformance.fuzzing.operations.subject import OPERATIONS, plan_operations
+from mxspec_conformance.fuzzing.products.subject import PRODUCTS, plan_products
+from mxspec_conformance.fuzzing.subject import Campaign, Job, Progress, Request, Result, Settings, Subject
+from mxspec_conformance.fuzzing.subjects import run_batch
+from mxspec_conformance.results.report import FormatResult, Report
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_conformance.transports.opening import open_target
 
 
 def fuzz(
@@ -68,79 +54,66 @@ def fuzz(
         StateError: The state file is of another campaign.
         ValueError: Format and profile do not fit the target.
     """
-    started = time.monotonic()
-    session = open_target(target, in_process=in_process, timeout=timeout)
-    spec = target if isinstance(target, str) else session
-    try:
-        products = plan_named_products(session, spec, settings, timeout, in_process, progress)
-        operations = plan_named_operations(session, spec, settings, timeout, in_process)
-        formats, planned = plan_formats(session, spec, settings, timeout, in_process, progress, optional=bool(products or operations))
-        identity = _identify(target, session, settings, planned, products, operations)
+    search = _Search(settings, timeout, in_process, progress)
+    run_campaign(
+        search, target, state_file=state_file, fresh=fresh, jobs=jobs, dask=dask, pool=pool, timeout=timeout, in_process=in_process
+    )
+    return search.campaign
+
+
+class _Search(Procedure):
+    """One batch of every job, then the next of every job."""
+
+    command = kind = "fuzz"
+
+    def __init__(self, settings: Settings, timeout: float, in_process: bool, progress: Progress) -> None:
+        self.settings, self.progress = settings, progress
+        self.options = {"timeout": timeout, "in_process": in_process, "progress": progress}
+        self.jobs: dict[str, tuple[Subject, list[Any]]] = {}
+        self.formats: list[FormatResult] = []
+
+    def plan(self, session: TargetSession, spec: Any) -> dict[str, Any]:
+        """The jobs; products and operations first, which say whether there need be a quantizer."""
+        self.request = Request(session, spec, self.settings, **self.options)
+        products, operations = plan_products(self.request), plan_operations(self.request)
+        self.formats, blocks = plan_formats(self.request, optional=bool(products or operations))
+        self.jobs = {"jobs": (BLOCKS, blocks), "products": (PRODUCTS, products), "operations": (OPERATIONS, operations)}
+        named = {name: [j.identity for j in planned] for name, (_, planned) in self.jobs.items() if planned or name == "jobs"}
+        return {"seed": self.settings.seed, "batches": 1, **named}
+
+    def ask(self, state: State, workers: Workers, started: float) -> list[Outcome]:
+        """Until the time is over, or so many batches are done."""
+        settings = self.settings
         deadline = None if settings.batches is not None else started + 60 * settings.minutes
-        local = jobs if isinstance(spec, str) else 1
-        with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
-            outcome = _run([*planned, *products, *operations], settings, state, workers, deadline, progress, started)
-        campaign = conclude(session, spec, planned, formats, state, settings, outcome, progress)
-        enter_products(session, products, campaign, state, settings, progress)
-        enter_operations(session, operations, campaign, state, progress)
-        campaign.report.environment |= describe_git(target) | getattr(session, "environment", {})
-        campaign.report.environment["campaign"]["workers"] = workers.name
-    finally:
-        close_targets()
-        session.close()
-    campaign.report.seconds = time.monotonic() - started
-    return campaign
+        elements = failing = 0
 
+        def tick(_key: str, result: Result) -> bool:
+            nonlocal elements, failing
+            elements += result["elements"]
+            failing += result["failing"] + len(result["memory"])
+            rate = elements / max(time.monotonic() - started, 1e-3) / 1e6
+            self.progress(
+                f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks, groups or products differ"
+            )
+            return not (settings.first and (result["failing"] or result["memory"] or result["no_answers"]))
 
-def _identify(
-    target: Any, session: TargetSession, settings: Settings, planned: Sequence[Job], products: Sequence[ProductJob],
-    operations: Sequence[OperationJob],
-) -> dict[str, Any]:
-    digest = ""
-    if isinstance(target, (str, os.PathLike)) and Path(target).is_file():
-        digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
-    of_products = [[j.name, j.text, j.class_name, j.contract_name, list(j.rival_names), PRODUCTS] for j in products]
-    of_operations = [[j.name, j.claim, j.size] for j in operations]
-    return {
-        **({"products": of_products} if of_products else {}),
-        **({"operations": of_operations} if of_operations else {}),
-        "command": "fuzz", "target": session.capabilities.name, "version": session.capabilities.version,
-        "file": digest, "seed": settings.seed, "jobs": [[j.name, j.profile, j.blocks] for j in planned], "batches": 1,
-    }  # fmt: skip
+        return [run_work_items(self._list_items(), run_batch, state, workers, deadline=deadline, on_result=tick)]
 
+    def _list_items(self) -> Iterator[WorkItem]:
+        for number in count() if self.settings.batches is None else range(self.settings.batches):
+            for _, planned in self.jobs.values():
+                yield from (WorkItem(f"{job.name}/{number:06d}", (job, number)) for job in planned if number % job.pace == 0)
 
-AnyJob = Job | ProductJob | OperationJob
-
-
-def run_piece(job: AnyJob, number: int) -> Result:
-    """One batch of any kind."""
-    if isinstance(job, OperationJob):
-        return run_operation_batch(job, number)
-    return run_product_batch(job, number) if isinstance(job, ProductJob) else run_batch(job, number)
-
-
-def _pieces(planned: Sequence[AnyJob], batches: int | None) -> Iterator[WorkItem]:
-    """One batch of every job, then the next of every job; codes, which are soon exhausted, more rarely."""
-    for number in count() if batches is None else range(batches):
-        for job in planned:
-            if not isinstance(job, Job) or job.dtype != "codes" or number % 4 == 0:
-                yield WorkItem(f"{job.name}/{number:06d}", (job, number))
-
-
-def _run(
-    planned: Sequence[AnyJob], settings: Settings, state: State, workers: Any, deadline: float | None,
-    progress: Progress, started: float,
-) -> Outcome:  # fmt: skip
-    elements = failing = 0
-
-    def tick(_key: str, result: Result) -> bool:
-        nonlocal elements, failing
-        elements += result["elements"]
-        failing += result["failing"] + len(result["memory"])
-        rate = elements / max(time.monotonic() - started, 1e-3) / 1e6
-        progress(
-            f"{len(state.finished)} batches, {elements / 1e6:.0f} M elements ({rate:.1f} M/s), {failing} blocks, groups or products differ"
-        )
-        return not (settings.first and (result["failing"] or result["memory"] or result["no_answers"]))
-
-    return run_work_items(_pieces(planned, settings.batches), run_piece, state, workers, deadline=deadline, on_result=tick)
+    def conclude(self, report: Report, session: TargetSession, finished: Mapping[str, Result]) -> None:
+        """Each kind of jobs by itself; batches of a state file that are of no job are left out."""
+        self.campaign = Campaign(report)
+        report.formats = self.formats
+        report.details = {
+            "seed": self.settings.seed, "totals": {}, "coverage": {}, "findings": [], "not_seen_again": [], "not_reduced": 0,
+            **report.details,
+        }  # fmt: skip
+        keys = sorted(finished, key=lambda key: (key.rpartition("/")[2], key))
+        for subject, planned in self.jobs.values():
+            by_name: dict[str, Job] = {j.name: j for j in planned}
+            asked = [(by_name[name], int(n), finished[key]) for key in keys for name, _, n in [key.rpartition("/")] if name in by_name]
+            subject.conclude(self.request, planned, asked, self.campaign)

@@ -20,7 +20,7 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec.rounding import Overflow, Rounding
 from mxspec_conformance.counterexample.sample_space import SampleSpace
-from mxspec_conformance.fuzzing.blocks import draw_blocks, draw_special
+from mxspec_conformance.fuzzing.blocks.draw import draw_blocks, draw_special
 from mxspec_vectors.points import TENSOR_AMAXES
 
 #: Blocks for each profile, and those with NaN, infinities or nothing but zeros among them.

@@ -21,9 +21,11 @@ import numpy as np
 
 from mxspec_conformance.campaign import WorkItem, open_state, open_workers, run_work_items
 from mxspec_conformance.campaign.state import StateError
-from mxspec_conformance.fuzzing.products.batch import run_product_batch, settle_batches
+from mxspec_conformance.fuzzing.products.batch import settle_batches
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
-from mxspec_conformance.fuzzing.products.report import plan_products
+from mxspec_conformance.fuzzing.products.subject import plan_products
+from mxspec_conformance.fuzzing.subject import Request, Settings
+from mxspec_conformance.fuzzing.subjects import run_batch
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.evidence.uses import use_code
@@ -79,9 +81,7 @@ def list_groups() -> tuple[Group, ...]:
 def plan(kernel: AnyKernel) -> ProductJob:
     """The job of a kernel, as `mxspec fuzz` plans it."""
     session = open_target(KernelTarget(kernel))
-    (job,) = plan_products(
-        session, session, names=(), formats=(), accumulator=None, seed=0, timeout=60.0, in_process=True, progress=lambda _: None
-    )  # fmt: skip
+    (job,) = plan_products(Request(session, session, Settings()))
     return job
 
 
@@ -92,7 +92,7 @@ def count_draws(job: ProductJob, batches: int) -> int | None:
     """
     drawn, results = 0, []
     for number in range(batches):
-        result = run_product_batch(job, number)
+        result = run_batch(job, number)
         if result["no_answers"]:
             raise RuntimeError(f"{job.fmt}: {next(iter(result['no_answers']))}")
         results.append(result)

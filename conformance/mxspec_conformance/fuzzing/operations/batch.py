@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.campaign import call_target
 from mxspec_conformance.fuzzing.operations.draw import draw_inputs, lanes_of, make_document, read_cases
 from mxspec_conformance.fuzzing.operations.job import OperationJob
+from mxspec_conformance.fuzzing.subject import Result
 from mxspec_conformance.judge.affine.stage import judge_affine
 from mxspec_conformance.judge.sparse import judge_sparse
 from mxspec_conformance.results.report import GOOD, Requirement
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import SparseFunction
-
-Result = dict[str, Any]
 
 
 def judge_document(
@@ -41,15 +38,12 @@ def list_wrong(requirements: Sequence[Requirement]) -> list[Requirement]:
     return [r for r in requirements if r.verdict not in GOOD]
 
 
-def run_operation_batch(job: OperationJob, number: int) -> Result:
+def ask_groups(session: TargetSession, job: OperationJob, number: int) -> Result:
     """Draw, call, judge."""
-    session = call_target(job.target, job.timeout, in_process=job.in_process)
-    started = time.perf_counter()
     inputs = draw_inputs(job, number)
     found, judged = judge_document(job, session, make_document(job, inputs))
     return {
         "groups": len(inputs), "elements": sum(len(lanes_of(one)) for one in inputs), "judged": judged,
         "topics": {r.topic: [r.cases, r.failing, r.verdict.value, r.level, r.note] for r in found},
-        "failing": sum(r.failing for r in list_wrong(found)), "wrong": [r.topic for r in list_wrong(found)],
-        "no_answers": {}, "memory": {}, "seconds": round(time.perf_counter() - started, 3),
+        "failing": sum(r.failing for r in list_wrong(found)), "wrong": [r.topic for r in list_wrong(found)], "no_answers": {},
     }  # fmt: skip

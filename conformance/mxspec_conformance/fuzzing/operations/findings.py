@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 from mxspec_conformance.fuzzing.operations.batch import judge_document, list_wrong
 from mxspec_conformance.fuzzing.operations.draw import (
@@ -16,6 +15,7 @@ from mxspec_conformance.fuzzing.operations.draw import (
     with_lanes,
 )
 from mxspec_conformance.fuzzing.operations.job import OperationJob
+from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced
 from mxspec_conformance.results.report import Failure, Requirement
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -23,30 +23,19 @@ from mxspec_conformance.targets.sessions import TargetSession
 #: one smaller may cost.
 _BATCHES, _CAUSES, _TRIED, _CALLS = 3, 6, 4, 40
 
-Progress = Callable[[str], None]
 
+@dataclass(slots=True, kw_only=True)
+class OperationFinding(Finding):
+    """One cause, among the wrong groups of one batch."""
 
-class Dependence(StrEnum):
-    """What a wrong group depends on, beside its own values."""
-
-    NOTHING = "alone"
-    NEIGHBOURS = "only beside other groups"
-    CALL = "only in some calls"
-
-
-@dataclass(frozen=True, slots=True)
-class OperationFinding:
-    """One cause."""
-
-    job: OperationJob
-    topic: str
-    words: str
-    #: Wrong groups of the batch that was looked at.
-    mismatches: int
     depends: Dependence
-    failure: Failure
     #: The groups that show it: one where it is wrong alone.
     inputs: tuple[Input, ...]
+
+    @property
+    def how(self) -> str:
+        """What it depends on."""
+        return self.depends.value
 
     @property
     def nonzero(self) -> int:
@@ -54,21 +43,11 @@ class OperationFinding:
         return sum(lane != 0 for lane in lanes_of(self.inputs[0]))
 
 
-@dataclass(slots=True)
-class ReducedGroups:
-    """The causes of one function's wrong answers."""
-
-    findings: list[OperationFinding] = field(default_factory=list)
-    #: Batches whose groups were right when they were asked again, and batches that were not looked at.
-    lost: int = 0
-    left: int = 0
-
-
 def reduce_groups(
     job: OperationJob, batches: Sequence[int], session: TargetSession, progress: Progress = lambda _: None
-) -> ReducedGroups:
+) -> Reduced:
     """The causes in some batches, in order of their numbers."""
-    reduced = ReducedGroups(left=len(batches[_BATCHES:]))
+    reduced = Reduced(left=len(batches[_BATCHES:]))
     known: set[str] = set()
     for number in batches[:_BATCHES]:
         progress(f"{job.fmt}: batch {number} again")
@@ -121,7 +100,10 @@ def _reduce(
     failure.snippet = ""  # it would look for the group in the vectors
     if depends is not Dependence.NOTHING:
         words += f", {depends}"
-    return OperationFinding(job, requirement.topic, words, requirement.failing, depends, failure, tuple(chosen))
+    return OperationFinding(
+        job=job, topic=requirement.topic, words=words, mismatches=requirement.failing, failure=failure, depends=depends,
+        inputs=tuple(chosen),
+    )  # fmt: skip
 
 
 def _simplify(one: Input, judge: Callable[[Sequence[Input]], Requirement | None]) -> Input:

@@ -1,31 +1,29 @@
-"""What a batch of groups is drawn from and asked of."""
+"""Batches of groups of affine integers, and of sparse operands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
+from mxspec_conformance.fuzzing.subject import Job
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 
 #: Groups of a batch of affine integers, and of a sparse format.
 AFFINE_GROUPS, SPARSE_GROUPS = 48, 512
 
 
-@dataclass(frozen=True, slots=True)
-class OperationJob:
+@dataclass(frozen=True, kw_only=True)
+class OperationJob(Job):
     """One function of a target in one format."""
 
-    target: Any
+    #: Quantizers and products have streams below it.
+    STREAM: ClassVar[int] = 32
+
     function: str
     #: The format as the target declares it.
     operand: str
     #: The profile or contract that the target claims; None: none.
-    claim: str | None
-    seed: int
-    timeout: float
-    in_process: bool = False
+    claim: str | None = None
 
     @property
     def is_affine(self) -> bool:
@@ -52,6 +50,7 @@ class OperationJob:
         """Groups of a batch."""
         return AFFINE_GROUPS if self.is_affine else SPARSE_GROUPS
 
-    def generator(self, number: int) -> np.random.Generator:
-        """The random numbers of one batch; the same on every machine. Quantizers and products have streams below 32."""
-        return np.random.Generator(np.random.PCG64([self.seed, number, 32]))
+    @property
+    def identity(self) -> list[Any]:
+        """What names the job in a state file."""
+        return [self.name, self.claim, self.size]

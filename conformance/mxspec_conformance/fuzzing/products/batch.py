@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.campaign import call_target
-from mxspec_conformance.fuzzing.job import note_no_answer
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
+from mxspec_conformance.fuzzing.subject import Result, note_no_answer
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.judging import Asked, call_case
 from mxspec_conformance.judge.products.reference import allow
@@ -21,7 +19,6 @@ from mxspec_conformance.targets.errors import CallError, FailureKind
 from mxspec_conformance.targets.operands import OperandKind
 from mxspec_conformance.targets.sessions import TargetSession
 
-Result = dict[str, Any]
 #: Flags of codes and of scale codes that were multiplied, for each side.
 Flags = dict[str, Any]
 
@@ -39,10 +36,8 @@ def ask_batch(session: TargetSession, cases: Sequence[ProductCase]) -> list[Aske
     return asked
 
 
-def run_product_batch(job: ProductJob, number: int) -> Result:
+def ask_products(session: TargetSession, job: ProductJob, number: int) -> Result:
     """Draw, call, judge."""
-    session = call_target(job.target, job.timeout, in_process=job.in_process)
-    started = time.perf_counter()
     cases = draw_products(job, session.capabilities, number)
     flags = empty_flags(job)
     topics: dict[str, list[int]] = {}
@@ -76,8 +71,7 @@ def run_product_batch(job: ProductJob, number: int) -> Result:
         "products": sum(n for n, _ in topics.values()), "outputs": outputs, "certain": certain, "elements": elements,
         "failing": len(wrong), "wrong_outputs": sum(n for _, _, n in wrong), "wrong": [i for i, _, _ in wrong], "topics": topics,
         "doubtful": doubtful, "rivals": [c.text for c in rivals], "no_answers": no_answers,
-        "coverage": {k: np.packbits(v).tobytes().hex() for k, v in flags.items()}, "memory": {},
-        "seconds": round(time.perf_counter() - started, 3),
+        "coverage": {k: np.packbits(v).tobytes().hex() for k, v in flags.items()},
     }  # fmt: skip
 
 
@@ -128,10 +122,10 @@ def _enter(flags: Flags, case: ProductCase) -> None:
                 flags[f"{part} of {name}"][np.unique(held)] = True
 
 
-def read_flags(job: ProductJob, packed: dict[str, str]) -> Flags:
-    """Inverts what a result has of them."""
-    return {
-        k: np.unpackbits(np.frombuffer(bytes.fromhex(packed[k]), np.uint8))[: v.size].astype(np.bool_)
-        for k, v in empty_flags(job).items()
-    }
-
+def sum_flags(job: ProductJob, results: Sequence[Result]) -> Flags:
+    """What all batches have reached."""
+    flags = empty_flags(job) if results else {}
+    for name, own in flags.items():
+        for result in results:
+            own |= np.unpackbits(np.frombuffer(bytes.fromhex(result["coverage"][name]), np.uint8))[: own.size].astype(np.bool_)
+    return flags

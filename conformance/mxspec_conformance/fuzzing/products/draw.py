@@ -399,7 +399,7 @@ _WEIGHTS = np.array([w for _, w in _RECIPES]) / sum(w for _, w in _RECIPES)
 
 def draw_products(job: ProductJob, capabilities: Capabilities, number: int) -> list[ProductCase]:
     """The calls of one batch, in order: the same for the same seed and number on every machine."""
-    draw = job.generator(number, 0)
+    draw = job.generator(number)
     product = job.product
     drawing = _Drawing(
         a=make_pen(product.a, draw), b=make_pen(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from mxspec.dot import ACCUMULATORS
 from mxspec_conformance.fuzzing.products.batch import ask_batch
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
+from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced, Result
 from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
 from mxspec_conformance.judge.products.editing import find_used
 from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes, naming_contract
@@ -27,7 +27,6 @@ from mxspec_conformance.judge.products.shrinking import (
     shrink_product,
 )
 from mxspec_conformance.judge.products.stored import StoredProduct
-from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -37,34 +36,22 @@ _BATCHES, _CAUSES = 4, 6
 #: would have shown.
 _NAMED, _ALONE, _TELLING = 16, 3, 24
 
-Progress = Callable[[str], None]
 #: A wrong product, and the one that was asked before it.
 Pair = tuple[Asked, Asked | None]
 
 
-class Dependence(StrEnum):
-    """What a wrong product depends on, beside its operands."""
+@dataclass(slots=True, kw_only=True)
+class ProductFinding(Finding):
+    """One cause, with the smallest product that shows it, among those that were looked at anew."""
 
-    NOTHING = "alone"
-    #: The call alone is right: it is wrong after the call before it.
-    LAST_CALL = "only after another call"
-    #: It was wrong in its batch, and is neither alone nor after the call before it.
-    EARLIER_CALLS = "only after earlier calls"
-
-
-@dataclass(frozen=True, slots=True)
-class ProductFinding:
-    """One cause, with the smallest product that shows it."""
-
-    job: ProductJob
-    topic: str
-    words: str
-    #: Wrong products among those that were looked at anew.
-    mismatches: int
     depends: Dependence
     explanation: Explanation | None
-    failure: Failure
     stored: StoredProduct
+
+    @property
+    def how(self) -> str:
+        """What it depends on."""
+        return self.depends.value
 
     @property
     def nonzero(self) -> int:
@@ -72,28 +59,20 @@ class ProductFinding:
         case, (i, j) = self.stored.case, self.stored.place
         return int((find_used(case.a)[i] & find_used(case.b)[j]).sum())
 
-
-@dataclass(slots=True)
-class ReducedProducts:
-    """The causes of one product's wrong answers."""
-
-    findings: list[ProductFinding] = field(default_factory=list)
-    #: Wrong products that were right when their batch was asked again.
-    lost: int = 0
-    #: Those that nothing was made of.
-    left: int = 0
-    #: What makes everything that is wrong a deviation; None where something is wrong for another reason.
-    deviation: Explanation | None = None
+    def describe(self, **more: Any) -> Result:
+        """As reports have it."""
+        judged = {"accumulator": self.job.class_name, "contract": self.job.contract_name}
+        return Finding.describe(self, nonzero_products=self.nonzero, **judged, **more)
 
 
 def reduce_products(
     job: ProductJob, sightings: Sequence[tuple[int, int]], session: TargetSession, progress: Progress = lambda _: None
-) -> ReducedProducts:
+) -> Reduced:
     """The causes of wrong products.
 
     sightings: (number of the batch, place in it), in order.
     """
-    reduced = ReducedProducts()
+    reduced = Reduced()
     chosen = list(dict.fromkeys(batch for batch, _ in sightings))[:_BATCHES]
     reduced.left = sum(batch not in chosen for batch, _ in sightings)
     wrong: list[Pair] = []

@@ -1,14 +1,13 @@
-"""What a batch of products is drawn from and asked of."""
+"""Batches of products: two sides, and by what their outputs are judged."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import numpy as np
+from typing import Any, ClassVar
 
 from mxspec.dot import Accumulator, OperandContract, get_accumulator
+from mxspec_conformance.fuzzing.subject import Job
 from mxspec_conformance.judge.products.reference import read_contract
 from mxspec_conformance.targets.operands import Product, parse_product
 
@@ -16,20 +15,19 @@ from mxspec_conformance.targets.operands import Product, parse_product
 PRODUCTS = 16
 
 
-@dataclass(frozen=True)
-class ProductJob:
+@dataclass(frozen=True, kw_only=True)
+class ProductJob(Job):
     """One product of a target."""
 
-    target: Any
+    #: Quantizers have streams below it.
+    STREAM: ClassVar[int] = 16
+
     #: Both sides as the target declares them, and the name that requirements have.
     text: str
     fmt: str
     #: The class by which outputs are judged, and what numbers are rounded to first.
     class_name: str
     contract_name: str
-    seed: int
-    timeout: float
-    in_process: bool = False
     #: Other contracts that fit everything the target was asked when the campaign was planned. Nothing is called wrong that one of
     #: them allows.
     rival_names: tuple[str, ...] = ()
@@ -59,6 +57,7 @@ class ProductJob:
         """For keys."""
         return f"matmul/{self.fmt}"
 
-    def generator(self, number: int, stream: int) -> np.random.Generator:
-        """The random numbers of one batch; the same on every machine. Quantizers have streams below 16."""
-        return np.random.Generator(np.random.PCG64([self.seed, number, 16 + stream]))
+    @property
+    def identity(self) -> list[Any]:
+        """What names the job in a state file."""
+        return [self.name, self.text, self.class_name, self.contract_name, list(self.rival_names), PRODUCTS]

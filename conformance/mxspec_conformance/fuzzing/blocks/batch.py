@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.campaign import call_target
 from mxspec_conformance.counterexample.calls import Call, Relations, ask_blocks, plan_calls, probe_memory, relate
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.mismatch import Mismatch, Part, Wrong, find_wrong, find_wrong_special
-from mxspec_conformance.counterexample.sample_space import Float32s
-from mxspec_conformance.fuzzing import values
-from mxspec_conformance.fuzzing.blocks import draw_blocks, draw_special
-from mxspec_conformance.fuzzing.coverage import Coverage
-from mxspec_conformance.fuzzing.job import PER_BATCH, PER_CALL, Job, note_no_answer
+from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
+from mxspec_conformance.fuzzing.blocks.coverage import Coverage
+from mxspec_conformance.fuzzing.blocks.draw import draw_blocks, draw_special
+from mxspec_conformance.fuzzing.blocks.job import PER_BATCH, PER_CALL, BlockJob
+from mxspec_conformance.fuzzing.blocks.values import ask_values
+from mxspec_conformance.fuzzing.subject import Result, note_no_answer
 from mxspec_conformance.targets.errors import CallError, FailureKind
+from mxspec_conformance.targets.sessions import TargetSession
 
 #: Blocks with special values, in every such batch, so many to a call.
 SPECIALS, SPECIAL_EVERY, SPECIAL_CALL = 192, 4, 48
@@ -30,13 +30,11 @@ _MAY_REFUSE = {
     CallKind.ARRANGED: (*_REFUSALS, FailureKind.BAD_RETURN), CallKind.REUSED: (*_REFUSALS, FailureKind.BAD_RETURN),
 }  # fmt: skip
 
-Result = dict[str, Any]
 
-
-def draw_batch(job: Job, number: int) -> tuple[Float32s, list[Call], Float32s]:
+def draw_batch(job: BlockJob, number: int) -> tuple[Float32s, list[Call], Float32s]:
     """The blocks of a batch, its calls, and its special blocks (none in most batches)."""
     space = job.space
-    x = draw_blocks(space, job.blocks, job.generator(number, 0))
+    x = draw_blocks(space, job.blocks, job.generator(number))
     calls = list(plan_calls(space, len(x), job.generator(number, 1)))
     special = x[:0]
     if number % SPECIAL_EVERY == 0:
@@ -44,7 +42,7 @@ def draw_batch(job: Job, number: int) -> tuple[Float32s, list[Call], Float32s]:
     return x, calls, special
 
 
-def find_block(job: Job, batch: int, number: int, row: int) -> tuple[Call, Float32s, int]:
+def find_block(job: BlockJob, batch: int, number: int, row: int) -> tuple[Call, Float32s, int]:
     """The call with this number in a batch, its blocks, and the place of the block of a row."""
     x, calls, special = draw_batch(job, batch)
     if number >= len(calls):
@@ -55,30 +53,33 @@ def find_block(job: Job, batch: int, number: int, row: int) -> tuple[Call, Float
     return call, call.blocks(x), row
 
 
-def run_batch(job: Job, number: int) -> Result:
+def ask_batch(session: TargetSession, job: BlockJob, number: int) -> Result:
     """Draw, call, compare."""
-    session = call_target(job.target, job.timeout, in_process=job.in_process)
-    started = time.perf_counter()
-    if job.dtype == "codes":
-        return values.run_values(session, job, number)
+    if job.decodes:
+        return ask_values(session, job, number)
     space = job.space
     x, calls, special = draw_batch(job, number)
     coverage, relations = Coverage.empty(space), Relations()
-    want = space.expect(x)
-    want = (want[0].reshape(-1), want[1])
+    want = _expect(space, x)
     coverage.enter(space, x, *want)
     mismatches: list[Mismatch] = []
-    no_answers: dict[str, Any] = {}
+    no_answers: Result = {}
     base: tuple[Any, Any] | None = None
     blocks = failing = 0
+
+    def judge(call: Call, index: int, asked: Float32s, expected: tuple[Any, Any], got: tuple[Any, Any], start: int = 0) -> None:
+        nonlocal blocks, failing, mismatches
+        blocks += len(asked)
+        wrong = (find_wrong_special if call.kind is CallKind.SPECIAL else find_wrong)(space, asked, expected, got)
+        if wrong is not None:
+            failing += len(wrong.rows)
+            mismatches += _see(wrong, number, index, call, asked, expected, got, start)
+
     for index, call in enumerate(calls):
         if call.axis == 0 and not session.capabilities.has("quantize", "axis"):
             continue
         asked = call.blocks(x)
-        expected = (want[0][call.rows], want[1][call.rows])
-        if call.negate or call.shift:
-            scales, codes = space.expect(asked)
-            expected = (scales.reshape(-1), codes)
+        expected = _expect(space, asked) if call.negate or call.shift else (want[0][call.rows], want[1][call.rows])
         try:
             got = call.ask(session, space, asked)
         except CallError as failure:
@@ -88,51 +89,39 @@ def run_batch(job: Job, number: int) -> Result:
             if failure.final or failure.kind is FailureKind.TIMEOUT:
                 break
             continue
-        blocks += len(asked)
         if call.kind is CallKind.WHOLE:
             base = got
         if base is not None:
             relate(relations, space, call, x, base, got)
-        wrong = find_wrong(space, asked, expected, got)
-        if wrong is not None:
-            failing += len(wrong.rows)
-            mismatches += _see(wrong, number, index, call, asked, expected, got)
+        judge(call, index, asked, expected, got)
     for start in range(0, len(special), SPECIAL_CALL):
         part = special[start : start + SPECIAL_CALL]
         coverage.enter_special(space, part)
-        call = Call(CallKind.SPECIAL, np.arange(len(part)))
-        scales, codes = space.expect(part)
         try:
             got = ask_blocks(session, space, part)
         except CallError as failure:
             words = "blocks with NaN, infinities or zeros"
             note_no_answer(no_answers, failure, words, number, len(calls), job=job.name, row=start)
             continue
-        blocks += len(part)
-        wrong = find_wrong_special(space, part, (scales.reshape(-1), codes), got)
-        if wrong is not None:
-            failing += len(wrong.rows)
-            mismatches += _see(wrong, number, len(calls), call, part, (scales.reshape(-1), codes), got, start)
+        judge(Call(CallKind.SPECIAL, np.arange(len(part))), len(calls), part, _expect(space, part), got, start)
     memory = probe_memory(session, space, x)
     keep = job.generator(number, 3).permutation(len(mismatches))[:PER_BATCH]
     return {
-        "blocks": blocks,
-        "elements": blocks * space.fmt.k,
-        "calls": len(calls),
-        "failing": failing,
-        "mismatches": [asdict(mismatches[i]) for i in sorted(keep.tolist())],
-        "coverage": coverage.pack(),
-        "relations": asdict(relations),
-        "no_answers": no_answers,
-        "memory": memory,
-        "seconds": round(time.perf_counter() - started, 3),
-    }
+        "blocks": blocks, "elements": blocks * space.fmt.k, "calls": len(calls), "failing": failing,
+        "mismatches": [asdict(mismatches[i]) for i in sorted(keep.tolist())], "coverage": coverage.pack(),
+        "relations": asdict(relations), "no_answers": no_answers, "memory": memory,
+    }  # fmt: skip
+
+
+def _expect(space: SampleSpace, x: Float32s) -> tuple[Codes, Codes]:
+    """The profile's scales [n] and codes [n, k]."""
+    scales, codes = space.expect(x)
+    return scales.reshape(-1), codes
 
 
 def _see(
-    wrong: Wrong, number: int, index: int, call: Call, x: Float32s, want: tuple[Any, Any], got: tuple[Any, Any],
-    start: int = 0,
-) -> Iterator[Mismatch]:  # fmt: skip
+    wrong: Wrong, number: int, index: int, call: Call, x: Float32s, want: tuple[Any, Any], got: tuple[Any, Any], start: int
+) -> Iterator[Mismatch]:
     """A few of a call's wrong lanes, as many parts and rows as possible among them."""
     chosen = np.linspace(0, len(wrong.rows) - 1, min(PER_CALL, len(wrong.rows))).astype(np.intp)
     for i in np.unique(chosen).tolist():

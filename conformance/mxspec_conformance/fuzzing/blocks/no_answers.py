@@ -9,8 +9,8 @@ import numpy as np
 from mxspec_conformance.counterexample.calls import Call
 from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.counterexample.sample_space import Float32s, SampleSpace
-from mxspec_conformance.fuzzing.batch import find_block
-from mxspec_conformance.fuzzing.job import Job
+from mxspec_conformance.fuzzing.blocks.batch import find_block
+from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.errors import CallError, FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
@@ -27,9 +27,9 @@ def _fails(session: TargetSession, space: SampleSpace, call: Call, blocks: Float
     return None
 
 
-def reduce_no_answer(job: Job, no_answer: dict[str, Any], session: TargetSession) -> Failure | None:
+def reduce_no_answer(job: BlockJob, no_answer: dict[str, Any], session: TargetSession) -> Failure | None:
     """The smallest part of the call that still has no answer, as a failure; None where it is answered now."""
-    if job.dtype == "codes" or no_answer["kind"] not in HALVED:
+    if job.decodes or no_answer["kind"] not in HALVED:
         return None
     call, blocks, _ = find_block(job, no_answer["batch"], no_answer["number"], no_answer["row"])
     space = job.space

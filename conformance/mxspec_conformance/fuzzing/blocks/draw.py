@@ -124,6 +124,3 @@ def draw_special(space: SampleSpace, n: int, rng: np.random.Generator) -> Float3
     zero = kind == 4
     x[zero] = np.where(rng.integers(0, 2, (int(zero.sum()), k)) == 1, np.float32(-0.0), np.float32(0))
     return x
-
-
-__all__ = ["LAST_FINITE", "draw_blocks", "draw_maxima", "draw_special"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,36 +17,38 @@ from mxspec_conformance.counterexample.mismatch import Mismatch, Part
 from mxspec_conformance.counterexample.probe import CallPattern, ObservedMismatch, Prober
 from mxspec_conformance.counterexample.sample_space import Float32s
 from mxspec_conformance.counterexample.shrink import find_pattern, shrink_lanes, simplify
-from mxspec_conformance.fuzzing import values
-from mxspec_conformance.fuzzing.batch import find_block
-from mxspec_conformance.fuzzing.job import Job
+from mxspec_conformance.fuzzing.blocks import values
+from mxspec_conformance.fuzzing.blocks.batch import find_block
+from mxspec_conformance.fuzzing.blocks.job import BlockJob
+from mxspec_conformance.fuzzing.subject import Finding, Progress, Reduced, Restart, Result
 from mxspec_conformance.results.report import Failure
+from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import QuantizeCase
 
-#: Findings that are told, and mismatches that are tried to find them.
-MAX_FINDINGS, MAX_TRIES = 16, 48
+#: Findings that are reported, mismatches that are tried to find them, and the time after which no other is tried.
+MAX_FINDINGS, MAX_TRIES, MAX_SECONDS = 16, 48, 40.0
+
+Sighting = tuple[BlockJob, Mismatch]
 
 
-@dataclass(slots=True)
-class Finding:
+@dataclass(slots=True, kw_only=True)
+class BlockFinding(Finding):
     """One cause, and the smallest block that shows it."""
 
-    job: Job
-    topic: str
-    words: str
-    #: What is told, as types: findings of which it is the same are one.
+    #: What is said, as types: findings of which it is the same are one.
     facts: tuple[object, ...]
-    #: Mismatches that it explains.
-    mismatches: int
-    failure: Failure
     #: The call's blocks [n, k], which of them is wrong, and how they are called; None for dequantize.
     blocks: Float32s | None = None
     place: int = 0
     pattern: CallPattern = field(default_factory=CallPattern)
-    seen: ObservedMismatch | None = None
     #: Codes [n, k] and scales [n, 1], for dequantize.
     stored: tuple[Any, Any] | None = None
+
+    @property
+    def how(self) -> str:
+        """How it is called."""
+        return self.pattern.words
 
     @property
     def nonzero(self) -> int:
@@ -56,26 +58,19 @@ class Finding:
             return int(np.count_nonzero(self.stored[0][self.place]))
         return int(np.count_nonzero(self.blocks[self.place].view(np.uint32)))
 
-
-@dataclass(slots=True)
-class Reduced:
-    """What became of all mismatches."""
-
-    findings: list[Finding] = field(default_factory=list)
-    #: Mismatches that were not seen again, and those that were not tried.
-    lost: int = 0
-    left: int = 0
-    lost_words: list[str] = field(default_factory=list)
+    def describe(self, **more: Any) -> Result:
+        """As reports have it."""
+        return Finding.describe(self, nonzero_lanes=self.nonzero, profile=self.job.profile, **more)
 
 
-def order_mismatches(mismatches: Sequence[tuple[Job, Mismatch]]) -> Iterator[tuple[Job, Mismatch]]:
+def order_mismatches(mismatches: Sequence[Sighting]) -> Iterator[Sighting]:
     """First one of each kind and part, then of each another, and so on.
 
     Lost signs of zero come last in each round: what loses a code loses signs, too, and is then explained by the code.
     """
-    groups: dict[tuple[Any, ...], list[tuple[Job, Mismatch]]] = {}
+    groups: dict[tuple[Any, ...], list[Sighting]] = {}
     for job, s in mismatches:
-        groups.setdefault((job.fmt, job.dtype == "codes", s.part, s.kind), []).append((job, s))
+        groups.setdefault((job.fmt, job.decodes, s.part, s.kind), []).append((job, s))
     queues = [iter(group) for _, group in sorted(groups.items(), key=lambda item: item[0][2] is Part.ZERO_SIGN)]
     while queues:
         for queue in list(queues):
@@ -86,17 +81,16 @@ def order_mismatches(mismatches: Sequence[tuple[Job, Mismatch]]) -> Iterator[tup
                 yield item
 
 
-def reduce_mismatches(
-    mismatches: Sequence[tuple[Job, Mismatch]], session: TargetSession, restart: Callable[[], TargetSession] | None, *,
-    seconds: float = 40.0, progress: Callable[[str], None] = lambda _: None,
-) -> Reduced:  # fmt: skip
+def reduce_mismatches(mismatches: Sequence[Sighting], session: TargetSession, restart: Restart | None, progress: Progress) -> Reduced:
     """Shrink and diagnose until everything seen is explained, or enough is."""
     reduced = Reduced()
-    known: list[tuple[Job, Cause, Finding]] = []
-    deadline, tries = time.monotonic() + seconds, 0
+    known: list[tuple[Cause, BlockFinding]] = []
+    deadline, tries = time.monotonic() + MAX_SECONDS, 0
     for job, mismatch in order_mismatches(mismatches):
-        sign_bit = 0 if job.block_format.element.twos_complement else job.block_format.element.sign_bit
-        same = next((f for j, c, f in known if j.fmt == job.fmt and (j.dtype == "codes") == (job.dtype == "codes") and c.explains(mismatch, sign_bit)), None)  # fmt: skip
+        element = job.block_format.element
+        sign_bit = 0 if element.twos_complement else element.sign_bit
+        alike = [(c, f) for c, f in known if f.job.fmt == job.fmt]
+        same = next((f for c, f in alike if f.job.decodes == job.decodes and c.explains(mismatch, sign_bit)), None)
         if same is not None:
             same.mismatches += 1
             continue
@@ -105,33 +99,24 @@ def reduce_mismatches(
             continue
         tries += 1
         progress(f"reducing: {len(known)} causes")
-        found = (
-            _reduce_values(job, mismatch, session)
-            if job.dtype == "codes"
-            else _reduce(job, mismatch, session, restart)
-        )
+        found = _reduce_values(job, mismatch, session) if job.decodes else _reduce(job, mismatch, session, restart)
         if found is None:
             reduced.lost += 1
-            words = (
+            reduced.lost_words.append(
                 f"batch {mismatch.batch}: {mismatch.part} wrong in a {mismatch.kind} call of {mismatch.blocks} blocks"
             )
-            reduced.lost_words.append(words)
             continue
         cause, finding = found
-        twin = next(
-            (f for j, c, f in known if j.fmt == job.fmt and (c.key == cause.key or f.facts == finding.facts)), None
-        )
+        twin = next((f for c, f in alike if c.key == cause.key or f.facts == finding.facts), None)
         if twin is not None:
             twin.mismatches += 1
             continue
-        known.append((job, cause, finding))
+        known.append((cause, finding))
         reduced.findings.append(finding)
     return reduced
 
 
-def _reduce(
-    job: Job, mismatch: Mismatch, session: TargetSession, restart: Callable[[], TargetSession] | None
-) -> tuple[Cause, Finding] | None:
+def _reduce(job: BlockJob, mismatch: Mismatch, session: TargetSession, restart: Restart | None) -> tuple[Cause, BlockFinding] | None:
     prober = Prober(session, job.space, restart)
     call, blocks, row = find_block(job, mismatch.batch, mismatch.call, mismatch.row)
     found = find_pattern(prober, call, blocks, row)
@@ -150,11 +135,10 @@ def _reduce(
     x, place = prober.lay(block, pattern)
     words = describe_cause(cause, seen, int(np.count_nonzero(block.view(np.uint32))))
     facts = cause.facts(*((seen.want_scale, seen.got_scale) if cause.part is Part.SCALE else (seen.expected, seen.returned)))
-    finding = Finding(
-        job=job, topic=_topic(block, cause), words=words, facts=facts, mismatches=1, blocks=x, place=place, pattern=pattern, seen=seen,
+    return cause, BlockFinding(
+        job=job, topic=_topic(block, cause), words=words, facts=facts, mismatches=1, blocks=x, place=place, pattern=pattern,
         failure=_draw(job, block, pattern, seen, words),
     )  # fmt: skip
-    return cause, finding
 
 
 def _topic(block: Float32s, cause: Cause) -> str:
@@ -165,7 +149,7 @@ def _topic(block: Float32s, cause: Cause) -> str:
     return {Part.SCALE: "scale", Part.CODE: "element"}.get(cause.part, cause.part.value)
 
 
-def _draw(job: Job, block: Float32s, pattern: CallPattern, seen: ObservedMismatch, words: str) -> Failure:
+def _draw(job: BlockJob, block: Float32s, pattern: CallPattern, seen: ObservedMismatch, words: str) -> Failure:
     space = job.space
     case = QuantizeCase(id="fuzz", topic="mixture", x=block[None], tensor=space.entry)
     scales, codes = space.expect(block[None])
@@ -193,27 +177,24 @@ def _draw(job: Job, block: Float32s, pattern: CallPattern, seen: ObservedMismatc
     )
 
 
-def _reduce_values(job: Job, mismatch: Mismatch, session: TargetSession) -> tuple[Cause, Finding] | None:
-    space = values.space_of(job)
-    codes, scales = values.draw_codes(space.fmt, job.blocks, job.generator(mismatch.batch, 0))
-    rows = values.plan_value_calls(len(codes), job.generator(mismatch.batch, 1))[mismatch.call]
+def _reduce_values(job: BlockJob, mismatch: Mismatch, session: TargetSession) -> tuple[Cause, BlockFinding] | None:
+    space, lane = job.space, mismatch.lane
+    codes, scales, calls = values.draw_value_calls(job, mismatch.batch)
+    rows = calls[mismatch.call]
     block, scale = codes[rows[mismatch.row]], scales[rows[mismatch.row]]
-    lane = mismatch.lane
-
-    def look(row: Any) -> tuple[int, int] | None:
-        return values.look_alone(session, space, row, scale, lane)
-
     alone = np.zeros_like(block)
     alone[lane] = block[lane]
     pattern, stored, place = CallPattern(), (alone[None], scale[None]), 0
-    seen = look(alone)
+    seen = values.look_alone(session, space, alone, scale, lane)
     if seen is None:
-        seen, stored = look(block), (block[None], scale[None])
+        seen, stored = values.look_alone(session, space, block, scale, lane), (block[None], scale[None])
     if seen is None:
         pattern = CallPattern(PatternKind.CALL, blocks=len(rows), place=mismatch.row)
-        stored, place = (codes[rows], scales[rows]), mismatch.row
-        seen = (mismatch.returned, 0)
-        if not values.still_wrong(session, space, *stored, place):
+        stored, place, seen = (codes[rows], scales[rows]), mismatch.row, (mismatch.returned, 0)
+        try:
+            if not values.look_at_values(session, space, *stored)[2][place].any():
+                return None
+        except CallError:
             return None
     code, byte = int(block[lane]), int(scale[0])
     shown = [i for i in range(len(block)) if values.look_alone(session, space, np.roll(alone, i - lane), scale, i)]
@@ -225,18 +206,16 @@ def _reduce_values(job: Job, mismatch: Mismatch, session: TargetSession) -> tupl
     under = tuple(other_scales) if 0 < len(other_scales) <= 8 else None
     same = (code, code) if under is None or len(under) == 1 else None
     cause = Cause(part=mismatch.part, pattern=pattern, lanes=lanes, scales=under, codes=same, calls=None, sign="")
-    limits = [f"under scale byte {byte:02x}"]
-    if lanes is not None:
-        limits.append(f"in {describe_lanes(lanes)}")
-    want = values.expect_values(space, stored[0], stored[1])[place, lane]
-    what = "the sign of zero of code" if mismatch.part is Part.ZERO_SIGN else "the value of code"
-    words = f"{what} {code:02x} {', '.join(limits)} is 0x{seen[0]:08x}, not 0x{int(want.view(np.uint32)):08x}"
+    where = "" if lanes is None else f", in {describe_lanes(lanes)}"
+    want = values.expect_values(space, *stored)[place, lane]
+    bits = int(want.view(np.uint32))
+    what, topic = ("the value of code", "value") if mismatch.part is Part.VALUE else ("the sign of zero of code", "value-zero-sign")
+    words = f"{what} {code:02x} under scale byte {byte:02x}{where} is 0x{seen[0]:08x}, not 0x{bits:08x}"
     failure = Failure(
         case=words, given={"code": f"{code:02x}", "scale": f"{byte:02x}", "lane": lane, "call": pattern.words},
         expected={"value": describe_bits(float(want))}, returned={"value": f"0x{seen[0]:08x}"}, steps=[words],
     )  # fmt: skip
-    topic = "value" if mismatch.part is Part.VALUE else "value-zero-sign"
-    return replace(cause), Finding(
-        job=job, topic=topic, words=words, facts=(code, byte, *cause.facts(int(want.view(np.uint32)), seen[0])), mismatches=1, failure=failure,
-        stored=stored, place=place, pattern=pattern
-    )
+    return cause, BlockFinding(
+        job=job, topic=topic, words=words, facts=(code, byte, *cause.facts(bits, seen[0])), mismatches=1, failure=failure,
+        stored=stored, place=place, pattern=pattern,
+    )  # fmt: skip

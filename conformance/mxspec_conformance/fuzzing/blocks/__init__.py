@@ -1,0 +1,1 @@
+"""Fuzzing `quantize` and `dequantize` of block formats."""
