@@ -256,7 +256,7 @@ def test_what_was_not_varied_is_named() -> None:
     ],
 )
 def test_profiles_that_search_or_mix_lanes_are_refused(profile: str, words: str) -> None:
-    reason = name_obstacle(mxspec.get_profile(profile, "nvfp4"), BLOCKS["nvfp4"], two_level=True)
+    reason = name_obstacle(mxspec.get_profile(profile, "nvfp4"), two_level=True)
     assert reason is not None
     assert (words or "Four-over-Six") in reason
 

@@ -21,18 +21,13 @@ from mxspec_vectors.entries import has_level
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
-def make_case(label: str, topic: str, x: npt.NDArray[np.float32], tensor: TensorScales | None) -> QuantizeCase:
-    """A case of rows [n, k] without stored answers."""
-    return QuantizeCase(id=label, topic=topic, x=x, tensor=tensor)
-
-
 def draw_block(
     session: TargetSession, fmt: BlockFormat, profile: Profile, x: npt.NDArray[np.float32], tensor: TensorScales | None,
     label: str,
 ) -> Failure | None:  # fmt: skip
     """The failure of one block [1, k], shrunk; None where the target does not answer, or answers as the profile does."""
     dtype = preferred_dtype(session.capabilities.dtypes)
-    case = make_case(label, "mixture", x, tensor)
+    case = QuantizeCase(id=label, topic="mixture", x=x, tensor=tensor)
     extra = tensor_argument(tensor, session.capabilities)
     try:
         with np.errstate(all="ignore"):
@@ -49,12 +44,7 @@ def draw_block(
 
 
 def name_equals(
-    fmt: BlockFormat,
-    judged: Profile,
-    x: npt.NDArray[np.float32],
-    tensor: TensorScales | None,
-    scales: Any,
-    codes: Any,
+    fmt: BlockFormat, judged: Profile, x: npt.NDArray[np.float32], tensor: TensorScales | None, scales: Any, codes: Any
 ) -> list[str]:
     """Other profiles that give exactly what was returned for these blocks."""
     equal = []
@@ -63,9 +53,7 @@ def name_equals(
             continue
         try:
             with np.errstate(all="ignore"):
-                t = mxspec.quantize(
-                    x, fmt, profile=other, tensor_scale=native_scale(other, tensor)
-                )
+                t = mxspec.quantize(x, fmt, profile=other, tensor_scale=native_scale(other, tensor))
         except ValueError:  # a profile that refuses the block
             continue
         if np.array_equal(t.codes, codes) and np.array_equal(t.scales, scales):

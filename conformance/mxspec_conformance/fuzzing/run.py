@@ -68,13 +68,13 @@ class _Search(Procedure):
 
     def __init__(self, settings: Settings, timeout: float, in_process: bool, progress: Progress) -> None:
         self.settings, self.progress = settings, progress
-        self.options = {"timeout": timeout, "in_process": in_process, "progress": progress}
+        self.timeout, self.in_process = timeout, in_process
         self.jobs: dict[str, tuple[Subject, list[Any]]] = {}
         self.formats: list[FormatResult] = []
 
     def plan(self, session: TargetSession, spec: Any) -> dict[str, Any]:
         """The jobs; products and operations first, which say whether there need be a quantizer."""
-        self.request = Request(session, spec, self.settings, **self.options)
+        self.request = Request(session, spec, self.settings, self.timeout, self.in_process, self.progress)
         products, operations = plan_products(self.request), plan_operations(self.request)
         self.formats, blocks = plan_formats(self.request, optional=bool(products or operations))
         self.jobs = {"jobs": (BLOCKS, blocks), "products": (PRODUCTS, products), "operations": (OPERATIONS, operations)}

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec_conformance.campaign.verdicts import Count, judge_count, judge_no_answers
 from mxspec_conformance.judge.explanation import Explanation
@@ -122,6 +123,32 @@ def add_up(total: Result, result: Mapping[str, Any], *names: str) -> None:
         total["no_answers"].setdefault(words, {**no_answer, "count": 0})["count"] += no_answer["count"]
 
 
+@dataclass(slots=True)
+class Coverage:
+    """Flags of what was hit, by class."""
+
+    hit: dict[str, npt.NDArray[np.bool_]]
+
+    @classmethod
+    def of_sizes(cls, sizes: Mapping[str, int]) -> Self:
+        """Nothing hit yet."""
+        return cls({str(name): np.zeros(size, np.bool_) for name, size in sizes.items()})
+
+    def merge(self, packed: Mapping[str, str]) -> None:
+        """Add what `pack` wrote."""
+        for name, text in packed.items():
+            bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+            self.hit[name] |= bits[: len(self.hit[name])].astype(np.bool_)
+
+    def pack(self) -> dict[str, str]:
+        """As hex, for a result."""
+        return {name: np.packbits(flags).tobytes().hex() for name, flags in self.hit.items()}
+
+    def counts(self) -> dict[str, list[int]]:
+        """Class -> [hit, of]."""
+        return {name: [int(flags.sum()), len(flags)] for name, flags in self.hit.items()}
+
+
 class Dependence(StrEnum):
     """What a wrong product or group depends on, beside its own values."""
 
@@ -135,29 +162,29 @@ class Dependence(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Finding(ABC):
+class Finding:
     """One cause, with the smallest input that shows it."""
+
+    #: What `nonzero` counts, as reports call it.
+    MEASURE: ClassVar[str] = "nonzero_lanes"
 
     job: Any
     topic: str
     words: str
-    #: How often it was seen.
+    #: How often it was seen, among what was looked at anew.
     mismatches: int
+    #: How it is called, or what it depends on, in words.
+    how: str
+    #: How much of what is wrong in the input that shows it is not zero: lanes, codes, or products of a sum.
+    nonzero: int
     failure: Failure
-
-    @property
-    @abstractmethod
-    def how(self) -> str:
-        """How it is called, or what it depends on, in words."""
-
-    @property
-    @abstractmethod
-    def nonzero(self) -> int:
-        """How much of the input that shows it is not zero."""
 
     def describe(self, **more: Any) -> Result:
         """As reports have it."""
-        return {"format": self.job.fmt, "topic": self.topic, "cause": self.words, "mismatches": self.mismatches, "pattern": self.how, **more}
+        return {
+            "format": self.job.fmt, "topic": self.topic, "cause": self.words, "mismatches": self.mismatches, "pattern": self.how,
+            self.MEASURE: self.nonzero, **more,
+        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -198,7 +225,7 @@ class Campaign:
     report: Report
     #: Causes of wrong blocks.
     findings: list[Any] = field(default_factory=list)
-    coverage: dict[str, Any] = field(default_factory=dict)
+    coverage: dict[str, Coverage] = field(default_factory=dict)
     #: Causes of wrong products.
     products: list[Any] = field(default_factory=list)
     #: Causes of wrong groups of affine integers and sparse operands.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile, QuantizationSteps
+from mxspec.profiles.schema import Profile
 
 
-def name_obstacle(
-    profile: Profile, fmt: BlockFormat, *, two_level: bool, block: tuple[int, int] | None = None
-) -> str | None:
+def name_obstacle(profile: Profile, *, two_level: bool, block: tuple[int, int] | None = None) -> str | None:
     """Why pairs do not determine this profile's blocks, or None where they do."""
     if block is not None and block[0] > 1:
         return (
@@ -17,12 +14,7 @@ def name_obstacle(
         )
     steps = profile.two_level if two_level else profile.one_level
     if steps is None:
-        form = "a tensor scale" if two_level else "no tensor scale"
-        return f"{profile.id} has no form with {form}"
-    return _obstacle_of_steps(profile, steps, fmt)
-
-
-def _obstacle_of_steps(profile: Profile, steps: QuantizationSteps, fmt: BlockFormat) -> str | None:
+        return f"{profile.id} has no form with {'a tensor scale' if two_level else 'no tensor scale'}"
     if steps.alternative is not None:
         return (
             f"{profile.id} tries two scales and keeps the one whose error, summed over the block, is smaller "

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import get_block
 from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Procedure, State, Workers, WorkItem, run_campaign, run_work_items
@@ -22,6 +22,7 @@ from mxspec_conformance.proving.maxima import CHUNK_BITS
 from mxspec_conformance.proving.refusals import name_obstacle
 from mxspec_conformance.proving.work import Job
 from mxspec_conformance.results.report import FormatResult, Report
+from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Drawn inputs of a proof do not change from run to run.
@@ -74,24 +75,48 @@ class _Proof(Procedure):
     def __init__(self, plan: Plan, timeout: float, in_process: bool, progress: Progress) -> None:
         self.wanted, self.timeout, self.in_process, self.progress = plan, timeout, in_process, progress
         self.fmt = get_block(plan.fmt)
+        self.left_out: list[str] = []
         self.lanes: dict[str, Job] = {}
         self.pieces: list[WorkItem] = []
 
     def plan(self, session: TargetSession, spec: Any) -> dict[str, Any]:
         """The jobs of one target and the pieces that they come to."""
-        self.profile, self.chosen, self.distance, self.asked = _choose(session, self.fmt, self.wanted)
-        tensors, self.left_out = _choose_tensors(session, self.fmt, self.profile, self.wanted)
-        pieces: list[tuple[str, Callable[..., Result], tuple[Any, ...]]] = []
-        for tensor in tensors:
-            pieces += self._plan_form(session, spec, tensor)
-        share, shares = self.wanted.part
-        self.pieces = [WorkItem(key, (function, *arguments)) for key, function, arguments in pieces[share - 1 :: shares]]
+        fmt, capabilities = self.fmt, session.capabilities
+        if fmt.name not in capabilities.formats:
+            raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {fmt.name}")
+        if capabilities.stochastic and not capabilities.has("dequantize"):
+            raise ValueError(f"{capabilities.name} quantizes stochastically, so that no answer has to come; see check")
+        if self.wanted.profile is not None:
+            self.profile, self.distance, self.asked = find_profile(self.wanted.profile, fmt), 0, 0
+        else:
+            self.profile, self.distance, self.asked = nearest_profile(session, fmt)
+        tensors, (share, shares) = self._choose_tensors(capabilities), self.wanted.part
+        self.pieces = [item for tensor in tensors for item in self._plan_form(session, spec, tensor)][share - 1 :: shares]
         answers = {key.partition("/")[2]: work.pair_answers(j).digest() for key, j in self.lanes.items()}
         return {"format": self.fmt.name, "profile": self.profile.id, "answers": answers, "seed": SEED, "pieces": 1}
 
-    def _plan_form(
-        self, session: TargetSession, spec: Any, tensor: int | None
-    ) -> Iterator[tuple[str, Callable[..., Result], tuple[Any, ...]]]:
+    def _choose_tensors(self, capabilities: Capabilities) -> list[int | None]:
+        """Forms that target and profile have; why others are left out is kept.
+
+        Raises ValueError where none is left.
+        """
+        kept: list[int | None] = []
+        takes = any(capabilities.has(f, "tensor_scale") for f in ("quantize", "dequantize"))
+        for bits in self.wanted.tensors:
+            reason = name_obstacle(self.profile, two_level=bits is not None, block=self.wanted.block)
+            if reason is None and bits is None and not capabilities.one_level:
+                reason = f"{capabilities.name} asks for a tensor scale"
+            if reason is None and bits is not None and not takes:
+                reason = f"{capabilities.name} takes no tensor scale"
+            if reason is None:
+                kept.append(bits)
+            elif reason not in self.left_out:
+                self.left_out.append(reason)
+        if not kept:
+            raise ValueError(f"there is no proof by pairs: {'; '.join(self.left_out)}")
+        return kept
+
+    def _plan_form(self, session: TargetSession, spec: Any, tensor: int | None) -> Iterator[WorkItem]:
         """The pieces of the form with one tensor scale, or with none."""
         fmt, profile, capabilities = self.fmt, self.profile, session.capabilities
 
@@ -105,18 +130,25 @@ class _Proof(Procedure):
         if capabilities.repeats and takes("quantize"):
             for dtype in self.wanted.dtypes:
                 own = find_variant(profile, dtype)
-                if own is None or name_obstacle(own, fmt, two_level=tensor is not None) is not None:
+                if own is None or name_obstacle(own, two_level=tensor is not None) is not None:
                     continue
                 pair = job(dtype, own)
                 self.lanes[f"lanes/{pair.name}"] = pair
                 for number, (first, last) in enumerate(work.pair_space(pair).chunks()):
-                    yield f"pairs/{pair.name}/{number:03d}", work.prove_pairs, (pair, first, last)
-            if "float32" in capabilities.dtypes and "float32" in profile.dtypes and _has_steps(fmt, profile, tensor):
-                yield f"thresholds/{j.name}", work.prove_thresholds, (j, SEED)
+                    yield WorkItem(f"pairs/{pair.name}/{number:03d}", (work.prove_pairs, pair, first, last))
+            if "float32" in capabilities.dtypes and "float32" in profile.dtypes and self._has_steps(tensor):
+                yield WorkItem(f"thresholds/{j.name}", (work.prove_thresholds, j, SEED))
                 end = (work.largest_maximum(tensor) >> CHUNK_BITS) + 1 if self.wanted.all_maxima else 0
-                yield from ((f"maxima/{j.name}/{n:03d}", work.prove_maxima, (j, n)) for n in range(end))
+                yield from (WorkItem(f"maxima/{j.name}/{n:03d}", (work.prove_maxima, j, n)) for n in range(end))
         if capabilities.has("dequantize") and takes("dequantize"):
-            yield f"values/{j.name}", work.prove_values, (j,)
+            yield WorkItem(f"values/{j.name}", (work.prove_values, j))
+
+    def _has_steps(self, tensor: int | None) -> bool:
+        try:
+            work.exact_scale_steps(self.fmt.name, self.profile.id, tensor)
+        except ValueError:
+            return False
+        return True
 
     def ask(self, state: State, workers: Workers, started: float) -> list[Outcome]:
         """Where the lanes depend on each other pairs prove nothing."""
@@ -150,7 +182,7 @@ class _Proof(Procedure):
         report.environment["campaign"]["target_seconds"] = round(judge.seconds, 1)
         report.formats = [
             FormatResult(
-                format=self.fmt.name, judged_against=self.profile.id, chosen=self.chosen, provisional=self.profile.provisional,
+                format=self.fmt.name, judged_against=self.profile.id, chosen="asked" if self.wanted.profile is not None else "nearest", provisional=self.profile.provisional,
                 distance=self.distance, cases=self.asked, operations=judge.operations, deviations=judge.deviations,
             )
         ]  # fmt: skip
@@ -158,48 +190,3 @@ class _Proof(Procedure):
             "statements": judge.statements, "claims": judge.claims, "independence": judge.independence, **report.details,
             "numpy": np.__version__,
         }  # fmt: skip
-
-
-def _choose(session: TargetSession, fmt: BlockFormat, plan: Plan) -> tuple[Profile, str, int, int]:
-    capabilities = session.capabilities
-    if fmt.name not in capabilities.formats:
-        raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {fmt.name}")
-    if capabilities.stochastic and not capabilities.has("dequantize"):
-        raise ValueError(f"{capabilities.name} quantizes stochastically, so that no answer has to come; see check")
-    if plan.profile is not None:
-        return find_profile(plan.profile, fmt), "asked", 0, 0
-    profile, distance, asked = nearest_profile(session, fmt)
-    return profile, "nearest", distance, asked
-
-
-def _choose_tensors(
-    session: TargetSession, fmt: BlockFormat, profile: Profile, plan: Plan
-) -> tuple[list[int | None], list[str]]:
-    """Forms that target and profile have, and why others are left out.
-
-    Raises ValueError where none is left.
-    """
-    kept: list[int | None] = []
-    left_out: list[str] = []
-    takes = any(session.capabilities.has(f, "tensor_scale") for f in ("quantize", "dequantize"))
-    for bits in plan.tensors:
-        reason = name_obstacle(profile, fmt, two_level=bits is not None, block=plan.block)
-        if reason is None and bits is None and not session.capabilities.one_level:
-            reason = f"{session.capabilities.name} asks for a tensor scale"
-        if reason is None and bits is not None and not takes:
-            reason = f"{session.capabilities.name} takes no tensor scale"
-        if reason is None:
-            kept.append(bits)
-        elif reason not in left_out:
-            left_out.append(reason)
-    if not kept:
-        raise ValueError(f"there is no proof by pairs: {'; '.join(left_out)}")
-    return kept, left_out
-
-
-def _has_steps(fmt: BlockFormat, profile: Profile, tensor: int | None) -> bool:
-    try:
-        work.exact_scale_steps(fmt.name, profile.id, tensor)
-    except ValueError:
-        return False
-    return True

@@ -12,7 +12,7 @@ from mxspec_conformance.counterexample.calls import Call, Relations, ask_blocks,
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.mismatch import Mismatch, Part, Wrong, find_wrong, find_wrong_special
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
-from mxspec_conformance.fuzzing.blocks.coverage import Coverage
+from mxspec_conformance.fuzzing.blocks.coverage import BlockCoverage
 from mxspec_conformance.fuzzing.blocks.draw import draw_blocks, draw_special
 from mxspec_conformance.fuzzing.blocks.job import PER_BATCH, PER_CALL, BlockJob
 from mxspec_conformance.fuzzing.blocks.values import ask_values
@@ -59,7 +59,7 @@ def ask_batch(session: TargetSession, job: BlockJob, number: int) -> Result:
         return ask_values(session, job, number)
     space = job.space
     x, calls, special = draw_batch(job, number)
-    coverage, relations = Coverage.empty(space), Relations()
+    coverage, relations = BlockCoverage.empty(space), Relations()
     want = _expect(space, x)
     coverage.enter(space, x, *want)
     mismatches: list[Mismatch] = []

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mxspec.elements_given_scale import scale_lanes
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
+from mxspec_conformance.fuzzing.subject import Coverage
 
 #: A quotient this near to a midpoint tests that side of it: four float32 steps.
 _NEAR = 4 * 2.0**-23
@@ -34,7 +31,7 @@ class Reach(StrEnum):
     CODES_UNDER_SCALES = "codes under scale bytes"
 
 
-def _sizes(space: SampleSpace) -> dict[Reach, int]:
+def _sizes(space: SampleSpace) -> dict[str, int]:
     element, k = space.fmt.element, space.fmt.k
     return {
         Reach.TIES: 2 * len(space.ties),
@@ -50,16 +47,13 @@ def _sizes(space: SampleSpace) -> dict[Reach, int]:
     }
 
 
-@dataclass(slots=True)
-class Coverage:
-    """Flags of what was hit, by class."""
-
-    hit: dict[Reach, npt.NDArray[np.bool_]] = field(default_factory=dict)
+class BlockCoverage(Coverage):
+    """What blocks hit."""
 
     @classmethod
-    def empty(cls, space: SampleSpace) -> Coverage:
+    def empty(cls, space: SampleSpace) -> BlockCoverage:
         """Nothing hit yet."""
-        return cls({name: np.zeros(size, np.bool_) for name, size in _sizes(space).items()})
+        return cls.of_sizes(_sizes(space))
 
     def enter(self, space: SampleSpace, x: Float32s, scales: Codes, codes: Codes) -> None:
         """Blocks [n, k] of finite numbers with the profile's scales [n] and codes [n, k]."""
@@ -100,18 +94,3 @@ class Coverage:
         kinds = (np.isnan(x), x == np.inf, x == -np.inf, (x == 0) & ~np.signbit(x), (x == 0) & np.signbit(x))
         for number, mask in enumerate(kinds):
             self.hit[Reach.SPECIALS][number * k + np.flatnonzero(mask.any(axis=0))] = True
-
-    def merge(self, packed: Mapping[str, str]) -> None:
-        """Add what `pack` wrote."""
-        for name, text in packed.items():
-            flags = self.hit[Reach(name)]
-            bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))[: len(flags)]
-            flags |= bits.astype(np.bool_)
-
-    def pack(self) -> dict[str, str]:
-        """As hex, for a result."""
-        return {name.value: np.packbits(flags).tobytes().hex() for name, flags in self.hit.items()}
-
-    def counts(self) -> dict[str, Any]:
-        """Class -> [hit, of]."""
-        return {name.value: [int(flags.sum()), len(flags)] for name, flags in self.hit.items()}

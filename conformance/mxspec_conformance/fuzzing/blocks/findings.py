@@ -20,7 +20,7 @@ from mxspec_conformance.counterexample.shrink import find_pattern, shrink_lanes,
 from mxspec_conformance.fuzzing.blocks import values
 from mxspec_conformance.fuzzing.blocks.batch import find_block
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
-from mxspec_conformance.fuzzing.subject import Finding, Progress, Reduced, Restart, Result
+from mxspec_conformance.fuzzing.subject import Finding, Progress, Reduced, Restart
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
@@ -44,23 +44,6 @@ class BlockFinding(Finding):
     pattern: CallPattern = field(default_factory=CallPattern)
     #: Codes [n, k] and scales [n, 1], for dequantize.
     stored: tuple[Any, Any] | None = None
-
-    @property
-    def how(self) -> str:
-        """How it is called."""
-        return self.pattern.words
-
-    @property
-    def nonzero(self) -> int:
-        """Lanes of the wrong block that are not +0."""
-        if self.blocks is None:
-            assert self.stored is not None
-            return int(np.count_nonzero(self.stored[0][self.place]))
-        return int(np.count_nonzero(self.blocks[self.place].view(np.uint32)))
-
-    def describe(self, **more: Any) -> Result:
-        """As reports have it."""
-        return Finding.describe(self, nonzero_lanes=self.nonzero, profile=self.job.profile, **more)
 
 
 def order_mismatches(mismatches: Sequence[Sighting]) -> Iterator[Sighting]:
@@ -137,7 +120,7 @@ def _reduce(job: BlockJob, mismatch: Mismatch, session: TargetSession, restart: 
     facts = cause.facts(*((seen.want_scale, seen.got_scale) if cause.part is Part.SCALE else (seen.expected, seen.returned)))
     return cause, BlockFinding(
         job=job, topic=_topic(block, cause), words=words, facts=facts, mismatches=1, blocks=x, place=place, pattern=pattern,
-        failure=_draw(job, block, pattern, seen, words),
+        how=pattern.words, nonzero=int(np.count_nonzero(x[place].view(np.uint32))), failure=_draw(job, block, pattern, seen, words),
     )  # fmt: skip
 
 
@@ -217,5 +200,5 @@ def _reduce_values(job: BlockJob, mismatch: Mismatch, session: TargetSession) ->
     )  # fmt: skip
     return cause, BlockFinding(
         job=job, topic=topic, words=words, facts=(code, byte, *cause.facts(bits, seen[0])), mismatches=1, failure=failure,
-        stored=stored, place=place, pattern=pattern,
+        how=pattern.words, nonzero=int(np.count_nonzero(stored[0][place])), stored=stored, place=place, pattern=pattern,
     )  # fmt: skip

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.counterexample.calls import Call
 from mxspec_conformance.counterexample.failure import describe_bits
-from mxspec_conformance.counterexample.sample_space import Float32s, SampleSpace
+from mxspec_conformance.counterexample.sample_space import Float32s
 from mxspec_conformance.fuzzing.blocks.batch import find_block
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.results.report import Failure
@@ -19,56 +18,45 @@ from mxspec_conformance.targets.sessions import TargetSession
 HALVED = (FailureKind.ERROR, FailureKind.CRASH, FailureKind.BAD_RETURN)
 
 
-def _fails(session: TargetSession, space: SampleSpace, call: Call, blocks: Float32s) -> CallError | None:
-    try:
-        call.ask(session, space, blocks)
-    except CallError as failure:
-        return failure
-    return None
-
-
 def reduce_no_answer(job: BlockJob, no_answer: dict[str, Any], session: TargetSession) -> Failure | None:
     """The smallest part of the call that still has no answer, as a failure; None where it is answered now."""
     if job.decodes or no_answer["kind"] not in HALVED:
         return None
     call, blocks, _ = find_block(job, no_answer["batch"], no_answer["number"], no_answer["row"])
-    space = job.space
-    failure = _fails(session, space, call, blocks)
+
+    def fails(asked: Float32s) -> CallError | None:
+        try:
+            call.ask(session, job.space, asked)
+        except CallError as failure:
+            return failure
+        return None
+
+    failure = fails(blocks)
     if failure is None or failure.final:
         return None
-    step = call.width
-    while len(blocks) > step:
-        half = -(-len(blocks) // step // 2) * step
+    while len(blocks) > call.width:
+        half = -(-len(blocks) // call.width // 2) * call.width
         for part in (blocks[:half], blocks[half:]):
-            again = _fails(session, space, call, part)
+            again = fails(part)
             if again is not None and len(part):
                 blocks, failure = part, again
                 break
         else:
             break
-    if len(blocks) == 1:
-        blocks, failure = _shrink(session, space, call, blocks, failure)
+    lanes = [slice(0, None, 2), slice(1, None, 2), *(slice(i, i + 1) for i in range(blocks.shape[1]))]
+    for some in lanes if len(blocks) == 1 else ():  # those that do not matter become +0
+        tried = blocks.copy()
+        tried[0, some] = 0
+        if (tried.view(np.uint32) == blocks.view(np.uint32)).all():
+            continue
+        again = fails(tried)
+        if again is not None and again.kind is failure.kind and not again.final:
+            blocks, failure = tried, again
     shown = {f"lane {i}": describe_bits(v) for i, v in enumerate(blocks[0]) if v.view(np.uint32)}
     words = f"{failure.kind}: {failure}"
     return Failure(
         case=f"{call.words}, {len(blocks)} block{'s' * (len(blocks) != 1)}",
         given={"block": shown, "other lanes": "+0", "call": call.words, "blocks": len(blocks)},
-        expected={"answer": "codes and scales"},
-        returned={"answer": words},
+        expected={"answer": "codes and scales"}, returned={"answer": words},
         steps=[words, *([failure.detail.strip().splitlines()[-1]] if failure.detail.strip() else [])],
-    )
-
-
-def _shrink(
-    session: TargetSession, space: SampleSpace, call: Call, blocks: Float32s, failure: CallError
-) -> tuple[Float32s, CallError]:
-    """Lanes that do not matter become +0."""
-    for part in (slice(0, None, 2), slice(1, None, 2), *(slice(i, i + 1) for i in range(blocks.shape[1]))):
-        tried = blocks.copy()
-        tried[0, part] = 0
-        if (tried.view(np.uint32) == blocks.view(np.uint32)).all():
-            continue
-        again = _fails(session, space, call, tried)
-        if again is not None and again.kind is failure.kind and not again.final:
-            blocks, failure = tried, again
-    return blocks, failure
+    )  # fmt: skip

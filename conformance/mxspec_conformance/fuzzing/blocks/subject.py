@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mxspec.formats import BLOCKS as FORMATS, BlockFormat, get_block
 from mxspec.profiles import find_variant, get_profile
 from mxspec.profiles.schema import Kind, Profile
@@ -14,13 +12,14 @@ from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.verdicts import judge_count
 from mxspec_conformance.counterexample.mismatch import Mismatch
 from mxspec_conformance.fuzzing.blocks.batch import ask_batch
-from mxspec_conformance.fuzzing.blocks.coverage import Coverage, Reach
+from mxspec_conformance.fuzzing.blocks.coverage import BlockCoverage, Reach
 from mxspec_conformance.fuzzing.blocks.files import make_files, replay_cases
 from mxspec_conformance.fuzzing.blocks.findings import BlockFinding, Sighting, reduce_mismatches
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.fuzzing.blocks.no_answers import reduce_no_answer
 from mxspec_conformance.fuzzing.subject import (
     Campaign,
+    Coverage,
     Reduced,
     Request,
     Restart,
@@ -156,15 +155,15 @@ def conclude(request: Request, jobs: Sequence[BlockJob], asked: Sequence[tuple[B
             if drawn is not None:
                 no_answers.setdefault(fmt, drawn)
     report = campaign.report
-    for result in report.formats:
-        if result.format in totals:
-            total = totals[result.format]
-            report.requirements += _list_requirements(result, total, reduced)
-            report.requirements.append(judge_answers(result.format, total["blocks"], total["no_answers"], no_answers.get(result.format)))
+    for described in report.formats:
+        total, fmt = totals.get(described.format, {}), described.format
+        if total:
+            report.requirements += _list_requirements(described, total, reduced)
+            report.requirements.append(judge_answers(fmt, total["blocks"], total["no_answers"], no_answers.get(fmt)))
     campaign.findings = reduced.findings
     report.details |= {
         "totals": totals, "coverage": {name: c.counts() for name, c in campaign.coverage.items()},
-        "findings": [f.describe() for f in reduced.findings], "not_seen_again": reduced.lost_words[:20], "not_reduced": reduced.left,
+        "findings": [f.describe(profile=f.job.profile) for f in reduced.findings], "not_seen_again": reduced.lost_words[:20], "not_reduced": reduced.left,
     }  # fmt: skip
 
 
@@ -177,8 +176,8 @@ def _empty_total() -> dict[str, Any]:
 def _empty_coverage(job: BlockJob) -> Coverage:
     fmt = job.block_format
     if job.decodes:
-        return Coverage({Reach.CODES_UNDER_SCALES: np.zeros(fmt.scale.code_count << fmt.element.bits, np.bool_)})
-    return Coverage.empty(job.space)
+        return Coverage.of_sizes({Reach.CODES_UNDER_SCALES: fmt.scale.code_count << fmt.element.bits})
+    return BlockCoverage.empty(job.space)
 
 
 def _list_requirements(result: FormatResult, total: Result, reduced: Reduced) -> list[Requirement]:

@@ -32,16 +32,6 @@ class OperationFinding(Finding):
     #: The groups that show it: one where it is wrong alone.
     inputs: tuple[Input, ...]
 
-    @property
-    def how(self) -> str:
-        """What it depends on."""
-        return self.depends.value
-
-    @property
-    def nonzero(self) -> int:
-        """Values or codes of the first group that are not zero."""
-        return sum(lane != 0 for lane in lanes_of(self.inputs[0]))
-
 
 def reduce_groups(
     job: OperationJob, batches: Sequence[int], session: TargetSession, progress: Progress = lambda _: None
@@ -101,8 +91,8 @@ def _reduce(
     if depends is not Dependence.NOTHING:
         words += f", {depends}"
     return OperationFinding(
-        job=job, topic=requirement.topic, words=words, mismatches=requirement.failing, failure=failure, depends=depends,
-        inputs=tuple(chosen),
+        job=job, topic=requirement.topic, words=words, mismatches=requirement.failing, failure=failure, how=depends.value,
+        nonzero=sum(lane != 0 for lane in lanes_of(chosen[0])), depends=depends, inputs=tuple(chosen),
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def conclude(
             format=job.fmt, judged_against=against, chosen="claimed" if job.claim else "nearest", provisional=False,
             distance=total["failing"], cases=total["groups"], operations=[job.function], deviations=[f.words for f in reduced.findings],
         )  # fmt: skip
-        described = [f.describe(nonzero_lanes=f.nonzero, profile=against) for f in reduced.findings]
+        described = [f.describe(profile=against) for f in reduced.findings]
         campaign.enter(result, total, reduced, _list_requirements(job, results, reduced), described)
         campaign.report.details["not_seen_again"] += [f"{job.fmt}: {reduced.lost} batches"] * bool(reduced.lost)
         campaign.operations += reduced.findings

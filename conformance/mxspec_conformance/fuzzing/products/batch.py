@@ -10,7 +10,7 @@ import numpy as np
 
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
-from mxspec_conformance.fuzzing.subject import Result, note_no_answer
+from mxspec_conformance.fuzzing.subject import Coverage, Result, note_no_answer
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.judging import Asked, call_case
 from mxspec_conformance.judge.products.reference import allow
@@ -18,9 +18,6 @@ from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.targets.errors import CallError, FailureKind
 from mxspec_conformance.targets.operands import OperandKind
 from mxspec_conformance.targets.sessions import TargetSession
-
-#: Flags of codes and of scale codes that were multiplied, for each side.
-Flags = dict[str, Any]
 
 
 def ask_batch(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
@@ -39,7 +36,7 @@ def ask_batch(session: TargetSession, cases: Sequence[ProductCase]) -> list[Aske
 def ask_products(session: TargetSession, job: ProductJob, number: int) -> Result:
     """Draw, call, judge."""
     cases = draw_products(job, session.capabilities, number)
-    flags = empty_flags(job)
+    coverage = empty_coverage(job)
     topics: dict[str, list[int]] = {}
     no_answers: dict[str, Any] = {}
     outputs = certain = elements = 0
@@ -50,7 +47,7 @@ def ask_products(session: TargetSession, job: ProductJob, number: int) -> Result
             error = CallError(x.answer.kind, x.answer.message, x.answer.detail)
             note_no_answer(no_answers, error, x.case.label, number, index, job=job.name)
             continue
-        _enter(flags, x.case)
+        _enter(coverage, x.case)
         with np.errstate(all="ignore"):
             allowed = allow(x.refer(job.contract), x.case, job.accumulator)
             bad = ~allowed.accepts(x.output)
@@ -71,7 +68,7 @@ def ask_products(session: TargetSession, job: ProductJob, number: int) -> Result
         "products": sum(n for n, _ in topics.values()), "outputs": outputs, "certain": certain, "elements": elements,
         "failing": len(wrong), "wrong_outputs": sum(n for _, _, n in wrong), "wrong": [i for i, _, _ in wrong], "topics": topics,
         "doubtful": doubtful, "rivals": [c.text for c in rivals], "no_answers": no_answers,
-        "coverage": {k: np.packbits(v).tobytes().hex() for k, v in flags.items()},
+        "coverage": coverage.pack(),
     }  # fmt: skip
 
 
@@ -105,27 +102,17 @@ def settle_batches(job: ProductJob, results: Sequence[Result]) -> tuple[ProductJ
     return job, settled
 
 
-def empty_flags(job: ProductJob) -> Flags:
-    """Flags of the codes of each block side."""
-    flags: Flags = {}
+def empty_coverage(job: ProductJob) -> Coverage:
+    """Of the codes and scale codes of each block side."""
+    sizes: dict[str, int] = {}
     for name, spec in (("a", job.product.a), ("b", job.product.b)):
         if spec.kind is OperandKind.BLOCK:
-            flags[f"codes of {name}"] = np.zeros(spec.block.element.code_count, np.bool_)
-            flags[f"scales of {name}"] = np.zeros(spec.block.scale.code_count, np.bool_)
-    return flags
+            sizes |= {f"codes of {name}": spec.block.element.code_count, f"scales of {name}": spec.block.scale.code_count}
+    return Coverage.of_sizes(sizes)
 
 
-def _enter(flags: Flags, case: ProductCase) -> None:
+def _enter(coverage: Coverage, case: ProductCase) -> None:
     for name, side in (("a", case.a), ("b", case.b)):
         for part, held in (("codes", side.codes), ("scales", side.scales)):
-            if held is not None and f"{part} of {name}" in flags:
-                flags[f"{part} of {name}"][np.unique(held)] = True
-
-
-def sum_flags(job: ProductJob, results: Sequence[Result]) -> Flags:
-    """What all batches have reached."""
-    flags = empty_flags(job) if results else {}
-    for name, own in flags.items():
-        for result in results:
-            own |= np.unpackbits(np.frombuffer(bytes.fromhex(result["coverage"][name]), np.uint8))[: own.size].astype(np.bool_)
-    return flags
+            if held is not None and f"{part} of {name}" in coverage.hit:
+                coverage.hit[f"{part} of {name}"][np.unique(held)] = True

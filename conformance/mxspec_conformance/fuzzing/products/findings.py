@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mxspec.dot import ACCUMULATORS
 from mxspec_conformance.fuzzing.products.batch import ask_batch
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
-from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced, Result
+from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced
 from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
 from mxspec_conformance.judge.products.editing import find_used
 from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes, naming_contract
@@ -44,25 +44,11 @@ Pair = tuple[Asked, Asked | None]
 class ProductFinding(Finding):
     """One cause, with the smallest product that shows it, among those that were looked at anew."""
 
+    MEASURE: ClassVar[str] = "nonzero_products"
+
     depends: Dependence
     explanation: Explanation | None
     stored: StoredProduct
-
-    @property
-    def how(self) -> str:
-        """What it depends on."""
-        return self.depends.value
-
-    @property
-    def nonzero(self) -> int:
-        """Products in the shown sum that are not zero."""
-        case, (i, j) = self.stored.case, self.stored.place
-        return int((find_used(case.a)[i] & find_used(case.b)[j]).sum())
-
-    def describe(self, **more: Any) -> Result:
-        """As reports have it."""
-        judged = {"accumulator": self.job.class_name, "contract": self.job.contract_name}
-        return Finding.describe(self, nonzero_products=self.nonzero, **judged, **more)
 
 
 def reduce_products(
@@ -172,9 +158,10 @@ def _reduce(
         words = f"sums as {ACCUMULATORS[explanation.name].text}"
     if depends is not Dependence.NOTHING:
         words += f", {depends}"
-    (i, j) = smallest.place
+    (i, j), used = smallest.place, [find_used(side) for side in (smallest.case.a, smallest.case.b)]
     return ProductFinding(
-        job=job, topic=x.case.topic, words=words, mismatches=len(members), depends=depends, explanation=explanation, failure=failure,
+        job=job, topic=x.case.topic, words=words, mismatches=len(members), how=depends.value, depends=depends,
+        explanation=explanation, failure=failure, nonzero=int((used[0][i] & used[1][j]).sum()),
         stored=StoredProduct(
             case=smallest.case, place=smallest.place, accumulator=job.class_name, contract=job.contract,
             returned=smallest.output[i : i + 1, j],

@@ -11,7 +11,7 @@ import numpy as np
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, get_accumulator
 from mxspec_conformance.campaign.verdicts import judge_count
-from mxspec_conformance.fuzzing.products.batch import ask_products, settle_batches, sum_flags
+from mxspec_conformance.fuzzing.products.batch import ask_products, empty_coverage, settle_batches
 from mxspec_conformance.fuzzing.products.findings import ProductFinding, reduce_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.fuzzing.subject import (
@@ -98,9 +98,12 @@ def conclude(
         )  # fmt: skip
         if job.contract != EXACTLY:
             result.behaviour["numbers before they are multiplied"] = job.contract.words
-        campaign.enter(result, total, reduced, _list_requirements(job, total, reduced), [f.describe() for f in reduced.findings])
-        coverage = {name: [int(flags.sum()), int(flags.size)] for name, flags in sum_flags(job, results).items()}
-        campaign.report.details.setdefault("product_coverage", {})[job.fmt] = coverage
+        described = [f.describe(accumulator=job.class_name, contract=job.contract_name) for f in reduced.findings]
+        campaign.enter(result, total, reduced, _list_requirements(job, total, reduced), described)
+        coverage = empty_coverage(job)
+        for one in results:
+            coverage.merge(one["coverage"])
+        campaign.report.details.setdefault("product_coverage", {})[job.fmt] = coverage.counts() if results else {}
         campaign.products += reduced.findings
 
 
