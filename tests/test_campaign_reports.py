@@ -12,8 +12,7 @@ import pytest
 
 import mxspec
 from mxspec_conformance.campaign.chunks import parse_chunks
-from mxspec_conformance.proving.answers import PairAnswers
-from mxspec_conformance.proving.compare import digest_answers
+from mxspec_conformance.proving.answers import PairAnswers, digest_answers
 from mxspec_conformance.proving.pairs import PairSpace
 from mxspec_conformance.results.report import load_result_schema
 

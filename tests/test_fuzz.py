@@ -17,9 +17,8 @@ from mxspec.formats import BLOCKS
 from mxspec_conformance.fuzzing.blocks.batch import draw_batch
 from mxspec_conformance.fuzzing.blocks.files import make_documents, read_findings
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
-from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.run import fuzz, replay, run_batch, save
 from mxspec_conformance.fuzzing.subject import Campaign, Restart, Settings
-from mxspec_conformance.fuzzing.subjects import replay, run_batch, save
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable
 from mxspec_conformance.targets.errors import TargetError

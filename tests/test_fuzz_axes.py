@@ -15,9 +15,8 @@ from mxspec_conformance.counterexample.probe import CallPattern, Prober
 from mxspec_conformance.counterexample.sample_space import get_sample_space
 from mxspec_conformance.counterexample.shrink import find_pattern
 from mxspec_conformance.fuzzing.blocks.findings import BlockFinding
-from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.run import fuzz, replay, save
 from mxspec_conformance.fuzzing.subject import Settings
-from mxspec_conformance.fuzzing.subjects import replay, save
 from mxspec_conformance.results.report import Report
 from mxspec_conformance.transports.opening import open_target
 

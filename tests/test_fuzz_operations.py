@@ -14,9 +14,8 @@ from mxspec_conformance.cli.main import main
 from mxspec_conformance.fuzzing.operations.draw import draw_inputs, list_inputs, make_document, read_cases
 from mxspec_conformance.fuzzing.operations.job import OperationJob
 from mxspec_conformance.fuzzing.operations.subject import is_operations
-from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.run import fuzz, replay, run_batch, save
 from mxspec_conformance.fuzzing.subject import Campaign, Dependence, Settings
-from mxspec_conformance.fuzzing.subjects import replay, run_batch, save
 from mxspec_conformance.results.report import GOOD, Verdict, read_report
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.transports.in_process import InProcessSession

@@ -19,9 +19,8 @@ from mxspec_conformance.fuzzing.products.batch import settle_batches
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.fuzzing.products.subject import is_products, plan_products
-from mxspec_conformance.fuzzing.run import fuzz
+from mxspec_conformance.fuzzing.run import fuzz, replay, run_batch, save
 from mxspec_conformance.fuzzing.subject import Campaign, Dependence, Request, Settings
-from mxspec_conformance.fuzzing.subjects import replay, run_batch, save
 from mxspec_conformance.judge.products.reference import make_factor
 from mxspec_conformance.render import render_html, render_junit
 from mxspec_conformance.results.report import GOOD, Verdict, read_report

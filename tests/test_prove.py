@@ -15,8 +15,7 @@ from mxspec import exact
 from mxspec.formats import BLOCKS
 from mxspec_conformance.cli.prove import parse_shard, parse_tensor_maximum
 from mxspec_conformance.proving import values, work
-from mxspec_conformance.proving.answers import PairAnswers
-from mxspec_conformance.proving.compare import compare_chunk, digest_answers
+from mxspec_conformance.proving.answers import PairAnswers, compare_chunk, digest_answers
 from mxspec_conformance.proving.maxima import threshold_maxima
 from mxspec_conformance.proving.pairs import PairSpace, as_float32
 from mxspec_conformance.proving.refusals import name_obstacle

@@ -28,9 +28,8 @@ from mxspec_conformance.cli.parameters import (
 )
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.fuzzing.blocks.coverage import Reach
-from mxspec_conformance.fuzzing.run import fuzz as run_fuzz
+from mxspec_conformance.fuzzing.run import fuzz as run_fuzz, replay, save
 from mxspec_conformance.fuzzing.subject import Campaign, Finding, Restart, Settings
-from mxspec_conformance.fuzzing.subjects import replay, save
 from mxspec_conformance.results.report import FormatResult, Report
 from mxspec_vectors.files import write_file
 

@@ -17,7 +17,7 @@ from mxspec_conformance.campaign.verdicts import Count, judge_count, judge_no_an
 from mxspec_conformance.counterexample.probe import CallPattern, Prober
 from mxspec_conformance.counterexample.sample_space import get_sample_space
 from mxspec_conformance.counterexample.shrink import shrink_lanes, simplify
-from mxspec_conformance.proving.compare import read_block
+from mxspec_conformance.proving.answers import read_block
 from mxspec_conformance.proving.maxima import maxima_blocks
 from mxspec_conformance.proving.pairs import as_float32
 from mxspec_conformance.proving.work import Job, largest_maximum, pair_answers, pair_space, tensor_scales

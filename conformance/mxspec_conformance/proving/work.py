@@ -18,8 +18,7 @@ from mxspec_conformance.campaign import call_target
 from mxspec_conformance.counterexample.sample_space import LAST_FINITE
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.proving import maxima, values
-from mxspec_conformance.proving.answers import PairAnswers
-from mxspec_conformance.proving.compare import compare_chunk, digest_answers
+from mxspec_conformance.proving.answers import PairAnswers, compare_chunk, digest_answers
 from mxspec_conformance.proving.lanes import probe_lanes
 from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
 from mxspec_conformance.targets.errors import CallError

@@ -24,8 +24,8 @@ from mxspec_conformance.campaign.state import StateError
 from mxspec_conformance.fuzzing.products.batch import settle_batches
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.fuzzing.products.subject import plan_products
+from mxspec_conformance.fuzzing.run import run_batch
 from mxspec_conformance.fuzzing.subject import Request, Settings
-from mxspec_conformance.fuzzing.subjects import run_batch
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.evidence.uses import use_code

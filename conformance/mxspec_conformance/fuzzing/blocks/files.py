@@ -45,30 +45,26 @@ def make_documents(findings: Sequence[BlockFinding]) -> dict[str, Document]:
     for finding in findings:
         operation = "quantize" if finding.blocks is not None else "dequantize"
         grouped.setdefault((operation, finding.job.fmt, finding.job.profile), []).append(finding)
-    return {
-        f"{operation}-{fmt}{f'-{number}' if number else ''}.json": _make_document(operation, fmt, profile, members)
-        for number, ((operation, fmt, profile), members) in enumerate(grouped.items())
-    }
+    documents: dict[str, Document] = {}
+    for number, ((operation, fmt, profile), members) in enumerate(grouped.items()):
+        cases: dict[str, dict[str, Any]] = {}
+        for finding in members:
+            case = _quantize_case(finding) if operation == "quantize" else _dequantize_case(finding)
+            cases.setdefault(case["id"], case)
+        flags = sorted({"fuzz", *(flag for case in cases.values() for flag in case["flags"])})
+        document: Document = {
+            "schema": f"mxspec-vectors/{VERSION}/{operation}", "operation": operation, "format": fmt,
+            "licence": "CC0-1.0", "profiles": [profile], "flags": {name: _describe_flag(name) for name in flags},
+            **({"digests": []} if operation == "dequantize" else {}), "cases": list(cases.values()),
+        }  # fmt: skip
+        jsonschema.validate(pack(document), load_schema(operation))
+        documents[f"{operation}-{fmt}{f'-{number}' if number else ''}.json"] = document
+    return documents
 
 
 def make_files(findings: Sequence[BlockFinding]) -> Mapping[str, bytes]:
     """The documents as files."""
     return {name: render(document) for name, document in make_documents(findings).items()}
-
-
-def _make_document(operation: str, fmt: str, profile: str, members: Sequence[BlockFinding]) -> Document:
-    cases: dict[str, dict[str, Any]] = {}
-    for finding in members:
-        case = _quantize_case(finding) if operation == "quantize" else _dequantize_case(finding)
-        cases.setdefault(case["id"], case)
-    flags = {"fuzz", *(flag for case in cases.values() for flag in case["flags"])}
-    document: Document = {
-        "schema": f"mxspec-vectors/{VERSION}/{operation}", "operation": operation, "format": fmt,
-        "licence": "CC0-1.0", "profiles": [profile], "flags": {name: _describe_flag(name) for name in sorted(flags)},
-        **({"digests": []} if operation == "dequantize" else {}), "cases": list(cases.values()),
-    }  # fmt: skip
-    jsonschema.validate(pack(document), load_schema(operation))
-    return document
 
 
 def _describe_flag(name: str) -> dict[str, str]:
@@ -77,49 +73,45 @@ def _describe_flag(name: str) -> dict[str, str]:
 
 
 def _quantize_case(finding: BlockFinding) -> dict[str, Any]:
-    space, x = finding.job.space, finding.blocks
+    space, x, pattern = finding.job.space, finding.blocks, finding.pattern
     assert x is not None
     scales, codes = space.expect(x)
     if len(x) == 1:
         rows = legal_rows(x[0], space.fmt, space.profile, int(scales[0, 0]), codes[0])
         answers = [row_entry(r, space.fmt) for r in rows]
     else:
-        answers = [
-            {"scale": hex_words(scales.reshape(-1), 2), "codes": hex_words(codes.reshape(-1), code_digits(space.fmt))}
-        ]
-    width = finding.pattern.width
-    question: dict[str, Any] = {"shape": [len(x) // width, width * space.fmt.k]}
-    if space.entry is not None:
-        question["tensor_scale"] = space.entry.as_dict()
-    question["x"] = hex_words(x.view(np.uint32).reshape(-1).tolist(), 8)
+        answers = [dict(zip(("scale", "codes"), _write_stored(space, scales, codes), strict=True))]
     topic = _TOPICS.get(finding.topic, "scale-tie" if space.fmt.has_tensor_scale else "scale-boundary")
     if finding.topic == "special":
         block = x[finding.place]
         topic = "nan" if np.isnan(block).any() else "inf" if np.isinf(block).any() else "zero-block"
-    identity = {"operation": "quantize", "format": space.fmt.name, **question, "flags": finding.pattern.flags}
+    shape = [len(x) // pattern.width, pattern.width * space.fmt.k]
+    question = {"shape": shape, **_tensor_of(space), "x": hex_words(x.view(np.uint32).reshape(-1).tolist(), 8)}
+    identity = {"operation": "quantize", "format": space.fmt.name, **question, "flags": pattern.flags}
     return {
-        "id": case_id(f"fuzz-{finding.pattern.kind}", identity), "topic": topic, "flags": ["fuzz", *finding.pattern.flags],
-        **question, "expect": [{"profiles": [finding.job.profile], "any": answers}],
+        "id": case_id(f"fuzz-{pattern.kind}", identity), "topic": topic, "flags": ["fuzz", *pattern.flags], **question,
+        "expect": [{"profiles": [finding.job.profile], "any": answers}],
     }  # fmt: skip
 
 
 def _dequantize_case(finding: BlockFinding) -> dict[str, Any]:
     assert finding.stored is not None
-    space = finding.job.space
-    codes, scales = finding.stored
-    question: dict[str, Any] = {"shape": list(codes.shape), "dtype": "float32"}
-    if space.entry is not None:
-        question["tensor_scale"] = space.entry.as_dict()
-    question |= {
-        "scales": hex_words(scales.reshape(-1), 2),
-        "codes": hex_words(codes.reshape(-1), code_digits(space.fmt)),
-    }
-    want = hex_floats(expect_values(space, codes, scales))
+    space, (codes, scales) = finding.job.space, finding.stored
+    stored = dict(zip(("scales", "codes"), _write_stored(space, scales, codes), strict=True))
+    question = {"shape": list(codes.shape), "dtype": "float32", **_tensor_of(space), **stored}
     identity = {"operation": "dequantize", "format": space.fmt.name, **question}
     return {
         "id": case_id(f"fuzz-{finding.pattern.kind}", identity), "topic": "code", "flags": ["fuzz"], **question,
-        "expect": [{"profiles": [finding.job.profile], "values": want}],
+        "expect": [{"profiles": [finding.job.profile], "values": hex_floats(expect_values(space, codes, scales))}],
     }  # fmt: skip
+
+
+def _tensor_of(space: SampleSpace) -> dict[str, Any]:
+    return {} if space.entry is None else {"tensor_scale": space.entry.as_dict()}
+
+
+def _write_stored(space: SampleSpace, scales: Any, codes: Any) -> tuple[str, str]:
+    return hex_words(scales.reshape(-1), 2), hex_words(codes.reshape(-1), code_digits(space.fmt))
 
 
 def read_findings(path: Path) -> Document:
@@ -176,11 +168,8 @@ def _is_current(document: Document, case: dict[str, Any]) -> bool:
     space = _space_of(document, case)
     if document["operation"] == "dequantize":
         return bool(case["expect"][0]["values"] == hex_floats(expect_values(space, *_read_stored(document, case))))
-    scales, codes = space.expect(_read_blocks(document, case))
     first = case["expect"][0]["any"][0]
-    return bool(
-        first["scale"] == hex_words(scales.reshape(-1), 2) and first["codes"] == hex_words(codes.reshape(-1), code_digits(space.fmt))
-    )
+    return bool((first["scale"], first["codes"]) == _write_stored(space, *space.expect(_read_blocks(document, case))))
 
 
 def _read_blocks(document: Document, case: dict[str, Any]) -> npt.NDArray[np.float32]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mxspec.formats import BLOCKS as FORMATS, BlockFormat, get_block
 from mxspec.profiles import find_variant, get_profile
@@ -39,6 +38,8 @@ from mxspec_vectors.topics import Level, bind_level
 TENSORS = ("unit", "odd", "thousandth", "large")
 #: Mismatches that are kept of a campaign.
 MAX_SIGHTINGS = 4000
+#: Numbers of a batch that are added up.
+_COUNTED = ("blocks", "elements", "calls", "failing")
 
 #: What a target has to offer.
 _NEEDED = "it needs quantize, dequantize, matmul, or a function of affine integers or of sparse operands"
@@ -133,8 +134,9 @@ def conclude(request: Request, jobs: Sequence[BlockJob], asked: Sequence[tuple[B
     totals: dict[str, Result] = {}
     mismatches: list[Sighting] = []
     for job, _, result in asked:
-        total = totals.setdefault(job.fmt, _empty_total())
-        add_up(total, result, "blocks", "elements", "calls", "failing")
+        empty = {**dict.fromkeys(("batches", *_COUNTED), 0), "relations": {}, "no_answers": {}, "memory": {}}
+        total = totals.setdefault(job.fmt, empty)
+        add_up(total, result, *_COUNTED)
         for name in ("compared", "broken"):
             for relation, number in result["relations"][name].items():
                 total["relations"].setdefault(relation, {"compared": 0, "broken": 0})[name] += number
@@ -164,12 +166,6 @@ def conclude(request: Request, jobs: Sequence[BlockJob], asked: Sequence[tuple[B
     report.details |= {
         "totals": totals, "coverage": {name: c.counts() for name, c in campaign.coverage.items()},
         "findings": [f.describe(profile=f.job.profile) for f in reduced.findings], "not_seen_again": reduced.lost_words[:20], "not_reduced": reduced.left,
-    }  # fmt: skip
-
-
-def _empty_total() -> dict[str, Any]:
-    return {
-        "batches": 0, "blocks": 0, "elements": 0, "calls": 0, "failing": 0, "relations": {}, "no_answers": {}, "memory": {},
     }  # fmt: skip
 
 

@@ -1,27 +1,65 @@
-"""From wrong groups to their causes, each with the smallest group that is still wrong."""
+"""Batches of groups, judged by the rules of the vectors; then the causes of wrong ones, each with the smallest that is still wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from mxspec_conformance.fuzzing.operations.batch import judge_document, list_wrong
+import numpy as np
+
 from mxspec_conformance.fuzzing.operations.draw import (
     Input,
     draw_inputs,
     lanes_of,
     list_inputs,
     make_document,
+    read_cases,
     with_lanes,
 )
 from mxspec_conformance.fuzzing.operations.job import OperationJob
-from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced
-from mxspec_conformance.results.report import Failure, Requirement
+from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced, Result
+from mxspec_conformance.judge.affine.stage import judge_affine
+from mxspec_conformance.judge.sparse import judge_sparse
+from mxspec_conformance.results.report import GOOD, Failure, Requirement
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import SparseFunction
 
 #: Batches with wrong groups that are looked at anew, causes that are told, wrong groups that are tried alone, and calls that making
 #: one smaller may cost.
 _BATCHES, _CAUSES, _TRIED, _CALLS = 3, 6, 4, 40
+
+
+def judge_document(
+    job: OperationJob, session: TargetSession, document: Mapping[str, Any], *, calls: bool = True
+) -> tuple[list[Requirement], str]:
+    """The requirements that the groups of a document are judged by, and the profile, contract or rule of it; empty: none.
+
+    calls: whether calls of other sizes and in other memory are made as well.
+    """
+    cases = read_cases(document)
+    with np.errstate(all="ignore"):
+        if job.is_affine:
+            found, standing = judge_affine(session, job.function, job.operand, job.claim, cases, calls=calls)
+            return found, "" if standing is None else standing.profile
+        rule = session.capabilities.prune_rule if job.function == SparseFunction.PRUNE else ""
+        return judge_sparse(session, job.function, job.operand, cases, calls=calls), rule
+
+
+def list_wrong(requirements: Sequence[Requirement]) -> list[Requirement]:
+    """Those that are not met; what the specification leaves open is."""
+    return [r for r in requirements if r.verdict not in GOOD]
+
+
+def ask_groups(session: TargetSession, job: OperationJob, number: int) -> Result:
+    """Draw, call, judge."""
+    inputs = draw_inputs(job, number)
+    found, judged = judge_document(job, session, make_document(job, inputs))
+    return {
+        "groups": len(inputs), "elements": sum(len(lanes_of(one)) for one in inputs), "judged": judged,
+        "topics": {r.topic: [r.cases, r.failing, r.verdict.value, r.level, r.note] for r in found},
+        "failing": sum(r.failing for r in list_wrong(found)), "wrong": [r.topic for r in list_wrong(found)], "no_answers": {},
+    }  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)

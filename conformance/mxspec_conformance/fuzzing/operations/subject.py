@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.campaign.verdicts import worst_rows
-from mxspec_conformance.fuzzing.operations.batch import ask_groups, judge_document
 from mxspec_conformance.fuzzing.operations.draw import list_inputs, make_document
-from mxspec_conformance.fuzzing.operations.findings import OperationFinding, reduce_groups
+from mxspec_conformance.fuzzing.operations.findings import OperationFinding, ask_groups, judge_document, reduce_groups
 from mxspec_conformance.fuzzing.operations.job import OperationJob
 from mxspec_conformance.fuzzing.subject import (
     Campaign,
