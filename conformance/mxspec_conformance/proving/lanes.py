@@ -144,8 +144,8 @@ def probe_lanes(capabilities: Capabilities, answers: PairAnswers, ask: Ask, seed
                 raise
             found.left_out.append(f"{context}, {count} (refused)")
             continue
-        told = f"{count} blocks to a row give" if axis == -1 else f"columns of {count} block{'s' * (count > 1)} give"
-        compare(context, cut, f"{told} something else", got)
+        lines = f"{count} blocks to a row" if axis == -1 else f"columns of {count} block{'s' * (count > 1)}"
+        compare(context, cut, f"{lines} give something else", got)
     for arrangement in ARRANGEMENTS[1:-1]:
         try:
             got = ask(mixed, "arranged", arrangement)
