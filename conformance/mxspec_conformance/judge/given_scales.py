@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _STEPS = {
     "scales 4 codes higher": 4,
     "scales 4 codes lower": -4,
 }
+#: (rows, blocks of a row) of calls that are watched, and of others: one row, a long one, long rows, many rows.
+_WATCHED, _SIZES = ((6, 4), (24, 4)), ((1, 1), (1, 2), (1, 257), (3, 130), (300, 2))
 #: Tensor scales, and none, of which calls are looked at for memory and history.
 WATCHED = 3
 #: Blocks to a row, and the axis along which they lie; the options that this needs.
@@ -70,7 +73,12 @@ def judge_given_scales(
         watched += dtype == capabilities.dtypes[0]
         if dtype == capabilities.dtypes[0] and watched <= WATCHED:
             work = _make_workload(session, fmt, profile, rows, own, scorecard)
-            judge_history(work, set(Verb) - {Verb.OTHERS, Verb.REPEAT})
+            judge_history(replace(work, sizes=dict(islice(work.sizes.items(), len(_WATCHED)))), set(Verb) - {Verb.OTHERS, Verb.REPEAT})
+            for number, (name, size) in enumerate(islice(work.sizes.items(), len(_WATCHED), None), 500):
+                drawn = work.draw(size, number)
+                answer = work.call(TOPIC, name, work.function, *drawn.arguments, **drawn.options)
+                if answer is not None:
+                    work.judge(name, drawn, answer)
 
 
 def _list_rows(answered: Sequence[Observed], profile: Profile, dtypes: Sequence[str]) -> Iterator[list[Observed]]:
@@ -154,9 +162,10 @@ def _make_workload(
     """Calls with the profile's own scales and others, in rows of four blocks."""
     options = tensor_argument(rows[0].case.tensor, session.capabilities)
 
-    def draw(lines: int, number: int) -> Drawn:
-        place = draw_places(4 * lines, len(rows), number)
-        chosen, given = [rows[i] for i in place], _move(own[place], number % 3, fmt)
+    def draw(shape: tuple[int, int], number: int) -> Drawn:
+        place = draw_places(shape[0] * shape[1], len(rows), number)
+        # Other scales than the profile's own: who ignores what is given is seen.
+        chosen, given = [rows[i] for i in place], _move(own[place], 1 + number % 2, fmt)
 
         def find_mistake(answer: Any) -> str:
             codes, scales = (np.ascontiguousarray(a) for a in answer)
@@ -167,10 +176,10 @@ def _make_workload(
                 else ""
             )
 
-        x = cast_input(np.concatenate([r.case.x for r in chosen]), rows[0].dtype).reshape(lines, -1)
-        return Drawn((x, fmt.name), {**options, "scales": given.reshape(lines, 4)}, find_mistake)
+        x = cast_input(np.concatenate([r.case.x for r in chosen]), rows[0].dtype).reshape(shape[0], -1)
+        return Drawn((x, fmt.name), {**options, "scales": given.reshape(shape)}, find_mistake)
 
-    sizes = {f"{lines} rows of 4 blocks under given scales": lines for lines in (6, 24)}
+    sizes = {f"{lines} rows of {wide} blocks under given scales": (lines, wide) for lines, wide in (*_WATCHED, *_SIZES)}
     return Workload(
         session=session, function="quantize", scorecard=scorecard, draw=draw, sizes=sizes, chosen_by=(CALLS, f"quantize/{fmt.name}"),
         memory=TOPIC, state=TOPIC,

@@ -104,21 +104,22 @@ def _magnitude(right: Stored, _: AffineFormat) -> Stored:
     return Stored(right.codes, np.abs(right.scales), right.offsets)
 
 
+def _shift(words: str, by: int, *, scales: bool, offsets: bool) -> Iterator[Mistake]:
+    """Scales, offsets, or both of a group next to the right one: at a row's end the first one of the row, or of the next row."""
+    for shift in (_along_row, _along_all):
+
+        def make(r: Stored, _: AffineFormat, shift: Callable[[Values, int], Values] = shift) -> Stored:
+            return Stored(r.codes, shift(r.scales, by) if scales else r.scales, shift(r.offsets, by) if offsets else r.offsets)
+
+        yield Mistake(words, make)
+
+
 MISTAKES = (
-    Mistake("the scale of the next group is used", lambda r, _: Stored(r.codes, _along_row(r.scales, -1), r.offsets)),
-    Mistake("the scale of the group before is used", lambda r, _: Stored(r.codes, _along_row(r.scales, 1), r.offsets)),
-    Mistake(
-        "the bias or zero point of the next group is used",
-        lambda r, _: Stored(r.codes, r.scales, _along_row(r.offsets, -1)),
-    ),
-    Mistake(
-        "the bias or zero point of the group before is used",
-        lambda r, _: Stored(r.codes, r.scales, _along_row(r.offsets, 1)),
-    ),
-    Mistake(
-        "the scale and the offset of the next group are used",
-        lambda r, _: Stored(r.codes, _along_row(r.scales, -1), _along_row(r.offsets, -1)),
-    ),
+    *_shift("the scale of the next group is used", -1, scales=True, offsets=False),
+    *_shift("the scale of the group before is used", 1, scales=True, offsets=False),
+    *_shift("the bias or zero point of the next group is used", -1, scales=False, offsets=True),
+    *_shift("the bias or zero point of the group before is used", 1, scales=False, offsets=True),
+    *_shift("the scale and the offset of the next group are used", -1, scales=True, offsets=True),
     Mistake(
         "the scale and the offset of the row's first group are used for all",
         lambda r, _: Stored(

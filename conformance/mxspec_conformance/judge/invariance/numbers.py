@@ -29,7 +29,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 #: Numbers that are asked with other options, as they were answered in one small call.
 OPTION_NUMBERS = 704
 #: Roundings, with numbers of the calls of more than one that are made in each.
-ROUNDED, OTHER_ROUNDINGS = (77, 4099), ("rna", "rnz", "rnu", "rtp", "rtn")
+ROUNDED, OTHER_ROUNDINGS = (2, 77, 4099), ("rna", "rnz", "rnu", "rtp", "rtn")
 #: Numbers in the calls that follow another one; numbers in views, and views.
 FEW, MANY, VIEWS = 200, 10007, ("columns", "offset", "reversed")
 #: Numbers in calls that are looked at for what they do to each other; runs of one number, and numbers in each.

@@ -88,6 +88,7 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
 def _list_of_axes(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """Contents of operands, lengths of sums, and scales at the ends of their range."""
     yield from list_contents(maker, dtype)
+    yield from (replace(case, out_dtype=dtype) for case in draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16)))
     for case in (*draw_lengths(maker.a, maker.b, maker.sizes, maker.integers), *draw_far_scales(maker.a, maker.b, maker.sizes)):
         yield replace(case, out_dtype=dtype)
 

@@ -29,8 +29,8 @@ Codes = npt.NDArray[np.uint8]
 
 TOPIC = "random-bits"
 #: Rows and numbers of a row in large calls: more numbers than 16 bits count; for fast targets thousands of rows, and more than 2^18
-#: numbers. And in small ones.
-LARGE, FURTHER, SMALL_ROWS, ACROSS = (255, 512), ((2000, 64), (520, 512)), 12, 4
+#: numbers; one row, a long one, and long rows. And in small ones.
+LARGE, FURTHER, SMALL_ROWS, ACROSS = (255, 512), ((2000, 64), (520, 512), (1, 64), (1, 4096), (2, 8256)), 12, 4
 
 
 @dataclass(frozen=True, slots=True)
