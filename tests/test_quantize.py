@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec import containers
-from mxspec.containers import ContainerError, dequantize_checkpoint, quantize_checkpoint, quantizing, resuming
+from mxspec.containers import ContainerError, dequantize_checkpoint, pipeline, quantize_checkpoint, resuming
 from mxspec.containers.contract import KEY, digest_arithmetic, make_inputs, parse_contract
 from mxspec.profiles import list_profiles
 from mxspec.tensorscale import TensorScale
@@ -564,7 +564,7 @@ def test_runs_are_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         quantize_checkpoint(original, whole, fmt, convention, force=True)
         with monkeypatch.context() as patched:
             patched.setattr(parts, "RUN", 256)
-            patched.setattr(quantizing, "RUN", 64)
+            patched.setattr(pipeline, "RUN", 64)
             quantize_checkpoint(original, pieces, fmt, convention, force=True)
             dequantize_checkpoint(pieces, tmp_path / "p.safetensors", force=True)
         dequantize_checkpoint(whole, tmp_path / "w.safetensors", force=True)

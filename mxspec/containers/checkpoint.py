@@ -194,6 +194,11 @@ class StoredScales:
     inputs: Scale | None
     alpha: tuple[int, ...] | None = None
 
+    @classmethod
+    def of(cls, tensor: TensorScale | None, inputs: TensorScale | None) -> StoredScales:
+        """Of one tensor."""
+        return cls(*(None if s is None else (s.kind, (s.bits,)) for s in (tensor, inputs)))
+
 
 def read_bits(tensor: Tensor) -> tuple[int, ...]:
     """float32 bits of a small stored tensor."""

@@ -8,9 +8,13 @@ decoded equal in the tests, `read` where its source was read.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
+from mxspec.containers.header import Tensor, count_items
+from mxspec.containers.problems import ContainerError
 from mxspec.containers.refused import explain_refusal
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts.schema import Evidence
@@ -20,6 +24,9 @@ from mxspec.suggestions import refuse_name
 #: A tensor beside a layer's, U8 of JSON, that says in `format` how the layer is stored; and the metadata key that says so of all
 #: layers in one text. Both are ComfyUI's.
 MARK_SUFFIX, MARK_KEY = ".comfy_quant", "_quantization_metadata"
+
+#: float32 scales of a tensor by suffix: shape and bits.
+Scalars = Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class CodeShape(StrEnum):
@@ -151,6 +158,22 @@ class Form:
     def mark_text(self) -> str | None:
         """The mark that is written."""
         return None if self.mark is None else json.dumps({"format": self.mark})
+
+    def list_stored(
+        self, base: str, shape: tuple[int, ...], scalars: Scalars, mark: str | None, scale_dtype: str | None = None
+    ) -> Iterator[Tensor]:
+        """The stored tensors of a tensor of this shape, with the mark of this text; they have no place in a file yet."""
+        items, nowhere = count_items(shape) or 0, Path()
+        # Blocks hold their scales where these have no tensor of their own.
+        size = (items * self.format.element.bits + (0 if self.scales else items // self.format.k * 8)) // 8
+        yield Tensor(base + self.codes.suffix, self.codes.dtypes[0], self.code_shape(shape), 0, size, nowhere)
+        if self.scales is not None:
+            due = self.scale_shape(shape)
+            yield Tensor(base + self.scales.suffix, scale_dtype or self.scales.dtypes[0], due, 0, count_items(due) or 0, nowhere)
+        for suffix, (stored, bits) in scalars.items():
+            yield Tensor(base + suffix, "F32", stored, 0, 4 * len(bits), nowhere)
+        if mark is not None:
+            yield Tensor(base + MARK_SUFFIX, "U8", (len(mark.encode()),), 0, len(mark.encode()), nowhere)
 
     def find_obstacle(self, shape: tuple[int, ...]) -> str | None:
         """Why tensors of this shape are not written, or None; the number of axes is that of a form."""
@@ -354,3 +377,23 @@ def list_forms(convention: str | None = None) -> tuple[Form, ...]:
 def find_form(convention: str, format_name: str) -> Form | None:
     """The form in which a convention stores a block format, if it does."""
     return next((f for f in list_forms(convention) if f.format_name == format_name), None)
+
+
+def require_form(convention: str, format_name: str, base: str | None = None) -> Form:
+    """The same, where there has to be one. Raises ContainerError for a tensor `base`, or any, that the convention does not store."""
+    form = find_form(convention, format_name)
+    if form is None:
+        known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
+        what = f"{convention} does not store {format_name}" if base is None else f"{base} is {format_name}, which {convention} does not store"
+        raise ContainerError(f"{what}; it stores {known}")
+    return form
+
+
+def check_shape(form: Form, base: str, shape: tuple[int, ...], advice: str = "") -> None:
+    """Raise ContainerError for a tensor that a form does not hold."""
+    if len(shape) not in form.ranks:
+        ranks = " or ".join(map(str, form.ranks))
+        raise ContainerError(f"{base} has shape {list(shape)}; {form.convention} stores tensors of {ranks} axes{advice}")
+    obstacle = form.find_obstacle(shape)
+    if obstacle is not None:
+        raise ContainerError(f"{base} has {obstacle}")

@@ -1,33 +1,42 @@
-"""Block-quantized checkpoints back to plain numbers: in pieces, resumable, to the same bytes every time."""
+"""Quantized checkpoints back to plain numbers: in pieces, resumable, to the same bytes every time."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from mxspec.blocks import dequantize
-from mxspec.containers.checkpoint import Checkpoint, StoredScales, open_checkpoint, read_json, read_scales
-from mxspec.containers.converting import Progress, set_config
+from mxspec.containers import contract
+from mxspec.containers.checkpoint import Checkpoint, StoredScales, open_checkpoint, read_scales
+from mxspec.containers.configuring import set_config
+from mxspec.containers.conventions import MARK_KEY
 from mxspec.containers.groups import Group
-from mxspec.containers.output import OutputFile, check_target
-from mxspec.containers.parts import cut, read_part
+from mxspec.containers.header import Header, Preamble, Tensor, count_items
+from mxspec.containers.parts import Chunk, cut, read_part
+from mxspec.containers.pipeline import (
+    Beside,
+    Item,
+    Progress,
+    Step,
+    is_folder,
+    list_foreign,
+    plan_files,
+    write_checkpoint,
+)
 from mxspec.containers.plain import PLAIN_DTYPES
-from mxspec.containers.plainfiles import OUTPUT_DTYPES, PlainFile, plan_plain
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.quantizing import Step, copy_beside, list_copies, write_files, write_index
 from mxspec.containers.refused import describe_refused
-from mxspec.containers.resuming import describe_input, resumable
 from mxspec.profiles import get_profile
 from mxspec.tensorscale import TensorScale
 
-__all__ = ["OUTPUT_DTYPES", "Dequantization", "dequantize_checkpoint"]
-
-_CONFIG = "config.json"
+#: Names of output dtypes, and safetensors' for them.
+OUTPUT_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,27 @@ class Dequantization:
     files: tuple[Path, ...]
     #: Whether it went on with what a killed run had left.
     resumed: bool
+
+
+class Quantized(Protocol):
+    """A quantized tensor of a file."""
+
+    @property
+    def base(self) -> str:
+        """Its name."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of its numbers."""
+
+    @property
+    def codes(self) -> Tensor:
+        """Where its codes are."""
+
+
+G = TypeVar("G", bound=Quantized)
+#: First and last number of a run of a tensor, and what decodes it.
+Run = tuple[int, int, Callable[[], "np.ndarray[Any, Any]"]]
 
 
 def dequantize_checkpoint(
@@ -69,104 +99,92 @@ def dequantize_checkpoint(
     A tensor of base B is called `B.weight`, or as the input's contract says. Raises ContainerError, in one message, for what
     cannot be read or written, and ValueError for an unknown dtype or format.
     """
-    source, out = Path(source), Path(out)
-    if dtype not in OUTPUT_DTYPES:
-        raise ValueError(f"dtype = {dtype!r} is not written; allowed are {', '.join(OUTPUT_DTYPES)}")
+    check_dtype(dtype)
     checkpoint = open_checkpoint(source, formats=formats)
     if checkpoint.doubts:
         fault = checkpoint.doubts[0].faults[0]
         raise ContainerError(f"{fault.tensor}: {fault.text}; `mxspec lint` lists every fault")
-    if not checkpoint.blocks:
+    groups = list(checkpoint.blocks.values())
+    if not groups:
         raise ContainerError(f"{source} holds no block-quantized tensor of a known convention; nothing to dequantize{describe_refused(checkpoint.tensors)}")
-    if out.suffix == ".gguf":
-        raise ContainerError(f"plain numbers are written as safetensors; name an output that ends in .safetensors, not {out.name}")
-    folder = (source.is_dir() or checkpoint.index is not None) and out.suffix != ".safetensors"
-    others = {t.name for t in checkpoint.grouping.others}
-    carried = [t for h in checkpoint.headers for t in h.tensors if t.name in others]
-    files = plan_plain(checkpoint, list(checkpoint.blocks.values()), carried, dtype, out, folder=folder)
-    check_target(out, source=source, force=force)
-    request = {
-        "what": "dequantize", "inputs": describe_input([h.path for h in checkpoint.headers]), "dtype": dtype, "folder": folder,
-        "groups": [[g.base, g.form.convention, g.form.format_name, g.form.profile] for g in checkpoint.blocks.values()],
-        "headers": [[f.name, f.header.hex()] for f in files],
-    }  # fmt: skip
-    with resumable(out, request, restart=restart) as journal:
-        place = journal.folder / out.name if folder else journal.folder
-        place.mkdir(exist_ok=True)
-        write_files(files, place, journal, lambda output, file: _list_steps(output, file, dtype), progress)
-        if folder:
-            write_index(checkpoint, files, place, "safetensors")
-            _write_beside(checkpoint, place)
-    made = tuple(name for f in files for _, name in f.groups)
-    dropped = tuple(
-        t.name for g in checkpoint.blocks.values() for s, t in g.scalars.items()
-        if g.form.tensor_scale is None or s != g.form.tensor_scale.suffix
-    )  # fmt: skip
-    return Dequantization(
-        made, sum(g.elements for g in checkpoint.blocks.values()), tuple(t.name for f in files for t in f.others), dropped,
-        tuple(out / f.name for f in files) if folder else (out,), journal.done > 0,
+    folder = is_folder(checkpoint, Path(out), "safetensors", "plain numbers are written as")
+    dropped = [
+        t.name for g in groups for s, t in g.scalars.items() if g.form.tensor_scale is None or s != g.form.tensor_scale.suffix
+    ]
+    return write_numbers(
+        checkpoint, Path(out), groups, checkpoint.grouping.others, lambda group: _list_runs(group, dtype),
+        {"what": "dequantize", "groups": [[g.base, g.form.convention, g.form.format_name, g.form.profile] for g in groups]},
+        dtype=dtype, folder=folder, dropped=dropped, left_out="hf_quant_config.json", force=force, restart=restart, progress=progress,
     )  # fmt: skip
 
 
-def _list_steps(output: OutputFile, file: PlainFile[Group], dtype: str) -> Iterator[tuple[str, int, Step]]:
-    width = PLAIN_DTYPES[OUTPUT_DTYPES[dtype]].itemsize
-    for group, name in file.groups:
-        scales = read_scales(group)
-        count = 1 if scales.tensor is None else len(scales.tensor[1])
-        # Each of a stack may have a tensor scale of its own.
-        size = group.elements // count if count else 0
-        for number in range(count):
-            for start, stop in cut(group.shape, tiled=group.form.tiled) if count == 1 else _within(number, size):
-                run = _Run(output, group, name, dtype, scales, number, start, stop)
-                yield name, width * (stop - start), run.write
-    yield from list_copies(output, file.others)
+def check_dtype(dtype: str) -> None:
+    """Raise ValueError for a dtype that is not written."""
+    if dtype not in OUTPUT_DTYPES:
+        raise ValueError(f"dtype = {dtype!r} is not written; allowed are {', '.join(OUTPUT_DTYPES)}")
 
 
-def _within(number: int, size: int) -> Iterator[tuple[int, int]]:
-    for start, stop in cut((size,), tiled=False):
-        yield number * size + start, number * size + stop
+def write_numbers(
+    checkpoint: Checkpoint, out: Path, groups: Sequence[G], others: Iterable[Tensor], list_runs: Callable[[G], Iterator[Run]],
+    request: Mapping[str, Any], *, dtype: str, folder: bool, dropped: Sequence[str] = (), left_out: str, force: bool, restart: bool,
+    progress: Progress | None,
+) -> Dequantization:  # fmt: skip
+    """Write the numbers of quantized tensors, and what is carried along.
+
+    A tensor of base B is called `B.weight`, or as the input's contract says. Raises ContainerError where two would have one name.
+    """
+    names: dict[str, str] = {}
+    for header in checkpoint.headers:
+        said = contract.parse_contract(header.metadata.get(contract.KEY), header.path)
+        names.update(said.names if said else {})
+    kind = PLAIN_DTYPES[OUTPUT_DTYPES[dtype]]
+
+    def list_steps(group: G, name: str) -> Iterator[Step]:
+        for start, stop, decode in list_runs(group):
+            yield kind.itemsize * (stop - start), partial(_decode, name, kind.itemsize * start, decode)
+
+    items, carried = [], list(others)
+    for group in groups:
+        name = names.get(group.base, f"{group.base}.weight")
+        stored = Tensor(name, OUTPUT_DTYPES[dtype], group.shape, 0, kind.itemsize * (count_items(group.shape) or 0), Path())
+        items.append(Item(group.base, name, group.codes, (stored,), partial(list_steps, group, name)))
+
+    def describe(headers: Sequence[Header], _: Sequence[Item]) -> Preamble:
+        return Preamble("safetensors", {k: v for k, v in list_foreign(headers).items() if k != MARK_KEY})
+
+    files = plan_files(checkpoint, out.name, items, carried, describe, container="safetensors", folder=folder)
+    written = write_checkpoint(
+        checkpoint, out, files, Beside(lambda config: set_config(config, None), (left_out,)), {**request, "dtype": dtype},
+        folder=folder, force=force, restart=restart, progress=progress,
+    )  # fmt: skip
+    made, elements = tuple(i.label for i in items), sum(count_items(g.shape) or 0 for g in groups)
+    return Dequantization(made, elements, tuple(t.name for t in carried), tuple(dropped), written.files, written.resumed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run of elements to write."""
-
-    output: OutputFile
-    group: Group
-    name: str
-    dtype: str
-    scales: StoredScales
-    #: Which of the tensor scales.
-    item: int
-    start: int
-    stop: int
-
-    def write(self) -> int:
-        """Decode and write it; the number of bytes."""
-        group, form, kept = self.group, self.group.form, self.scales.tensor
-        part = read_part(group, self.start, self.stop)
-        scale = None if kept is None else TensorScale(kept[0], kept[1][self.item])
-        profile = form.decoding_profile(scaled=scale is not None)
-        try:
-            values = dequantize(
-                part.codes.reshape(-1, form.format.k), part.scales.reshape(-1, 1), form.format,
-                profile=get_profile(profile, form.format), tensor_scale=scale, dtype=self.dtype,
-            )  # fmt: skip
-        except ValueError as error:  # bytes that no code or scale of the format has
-            raise ContainerError(f"{group.codes.path}, {group.base}: {error}") from error
-        data = np.ascontiguousarray(values).reshape(-1)
-        if sys.byteorder == "big":
-            data = data.byteswap()
-        self.output.write(self.name, self.start * data.itemsize, data.view(np.uint8))
-        return data.nbytes
+def _decode(name: str, start: int, decode: Callable[[], np.ndarray[Any, Any]]) -> Iterator[Chunk]:
+    data = np.ascontiguousarray(decode()).reshape(-1)
+    if sys.byteorder == "big":
+        data = data.byteswap()
+    yield name, start, data.view(np.uint8)
 
 
-def _write_beside(checkpoint: Checkpoint, place: Path) -> None:
-    if not checkpoint.path.is_dir():
-        return
-    copy_beside(checkpoint.path, place)
-    (place / "hf_quant_config.json").unlink(missing_ok=True)
-    if (checkpoint.path / _CONFIG).is_file():
-        config = read_json(checkpoint.path / _CONFIG, "the configuration")
-        set_config(config, None)
-        (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
+def _list_runs(group: Group, dtype: str) -> Iterator[Run]:
+    scales = read_scales(group)
+    count = 1 if scales.tensor is None else len(scales.tensor[1])
+    # Each of a stack may have a tensor scale of its own.
+    size = group.elements // count if count else 0
+    for item in range(count):
+        for start, stop in cut(group.shape, tiled=group.form.tiled) if count == 1 else cut((size,), tiled=False):
+            first = item * size
+            yield first + start, first + stop, partial(_decode_run, group, scales, item, first + start, first + stop, dtype)
+
+
+def _decode_run(group: Group, scales: StoredScales, item: int, start: int, stop: int, dtype: str) -> np.ndarray[Any, Any]:
+    form, part = group.form, read_part(group, start, stop)
+    scale = None if scales.tensor is None else TensorScale(scales.tensor[0], scales.tensor[1][item])
+    profile = get_profile(form.decoding_profile(scaled=scale is not None), form.format)
+    codes = part.codes.reshape(-1, form.format.k)
+    try:
+        return dequantize(codes, part.scales.reshape(-1, 1), form.format, profile=profile, tensor_scale=scale, dtype=dtype)
+    except ValueError as error:  # bytes that no code or scale of the format has
+        raise ContainerError(f"{group.codes.path}, {group.base}: {error}") from error

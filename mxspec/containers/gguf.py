@@ -30,6 +30,9 @@ _MAX_KEY_BYTES: Final = 64 << 20
 #: Bytes of all texts that are kept: names of keys and tensors, own values.
 _MAX_KEPT: Final = 32 << 20
 
+#: `general.file_type` of files whose weights are mostly of one format.
+_FILE_TYPES: Final = {"mxfp4": 38, "nvfp4": 39}
+
 _STRING: Final = 8
 _ARRAY: Final = 9
 _WIDTHS: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -251,6 +254,11 @@ def encode_text_key(key: str, value: str) -> bytes:
 def encode_number_key(key: str, value: int) -> bytes:
     """A key with a uint32 value."""
     return encode_string(key) + struct.pack("<II", _UINT32, value)
+
+
+def encode_file_type(format_name: str) -> bytes:
+    """The key that says of which format most weights are."""
+    return encode_number_key("general.file_type", _FILE_TYPES[format_name])
 
 
 def lay_out(

@@ -51,6 +51,22 @@ class Header:
     problems: tuple[Problem, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """What the header of a file to be written says beside its tensors."""
+
+    container: str
+    #: safetensors' `__metadata__`; text keys of GGUF that follow `keys`.
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    #: GGUF: encoded keys, their number, alignment, and the order of tensors, as far as it is known.
+    keys: bytes = b""
+    key_count: int = 0
+    alignment: int = 32
+    order: tuple[str, ...] = ()
+    #: safetensors: the JSON text of the header, where another writer than the library's wrote it.
+    text: str | None = None
+
+
 def open_file(path: Path) -> tuple[BinaryIO, int]:
     """An open regular file and its size.
 

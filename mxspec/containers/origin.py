@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mxspec.containers.conventions import Scalars
+from mxspec.containers.header import Preamble
 from mxspec.containers.marks import MAX_MARK
 from mxspec.containers.problems import Collector, ContainerError
 from mxspec.containers.text import parse_object
@@ -25,7 +27,7 @@ class TensorOrigin:
 
     convention: str
     #: Suffix of each float32 scale: shape and bits.
-    scalars: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    scalars: Scalars
     #: dtype of the block scales, where they were a tensor of their own.
     scale_dtype: str | None = None
     #: The text of its mark, where a tensor held one.
@@ -46,35 +48,27 @@ class TensorOrigin:
 class Origin:
     """What one file keeps of its first form."""
 
-    container: str
+    first: Preamble
     tensors: Mapping[str, TensorOrigin] = field(default_factory=dict)
-    #: safetensors' metadata.
-    metadata: Mapping[str, str] = field(default_factory=dict)
     #: Shapes of other tensors, where the container could not hold them.
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    #: GGUF: encoded keys, their number, alignment, and the order of tensors.
-    keys: bytes = b""
-    key_count: int = 0
-    alignment: int = 32
-    order: tuple[str, ...] = ()
-    #: safetensors: the JSON text of the header, where another writer than the library's wrote it.
-    header: str | None = None
 
     def as_text(self) -> str:
         """The JSON text."""
-        found: dict[str, Any] = {"container": self.container}
+        first = self.first
+        found: dict[str, Any] = {"container": first.container}
         if self.tensors:
             found["tensors"] = {n: t.as_json() for n, t in self.tensors.items()}
-        if self.metadata:
-            found["metadata"] = dict(self.metadata)
+        if first.metadata:
+            found["metadata"] = dict(first.metadata)
         if self.shapes:
             found["shapes"] = {n: list(s) for n, s in self.shapes.items()}
-        if self.header is not None:
-            found["header"] = self.header
-        if self.container == "gguf":
+        if first.text is not None:
+            found["header"] = first.text
+        if first.container == "gguf":
             found["gguf"] = {
-                "keys": base64.b64encode(self.keys).decode("ascii"), "count": self.key_count,
-                "alignment": self.alignment, "order": list(self.order),
+                "keys": base64.b64encode(first.keys).decode("ascii"), "count": first.key_count, "alignment": first.alignment,
+                "order": list(first.order),
             }  # fmt: skip
         return json.dumps(found, separators=(",", ":"), ensure_ascii=True)
 
@@ -86,8 +80,7 @@ def parse_origin(text: str | None, path: Path) -> Origin | None:
     """
     if text is None:
         return None
-    place = Collector(path)
-    found = parse_object(text.encode("utf-8", "surrogatepass"), place, what=KEY)
+    found = parse_object(text.encode("utf-8", "surrogatepass"), Collector(path), what=KEY)
     try:
         tensors = {name: _parse_tensor(entry) for name, entry in dict(found.get("tensors", {})).items()}
         kept = dict(found.get("gguf", {}))
@@ -95,13 +88,12 @@ def parse_origin(text: str | None, path: Path) -> Origin | None:
         header = found.get("header")
         if alignment < 1 or alignment & (alignment - 1):
             raise ValueError("alignment")
-        return Origin(
-            container=str(found["container"]), tensors=tensors,
-            metadata={str(k): str(v) for k, v in dict(found.get("metadata", {})).items()},
-            shapes={str(k): tuple(map(int, v)) for k, v in dict(found.get("shapes", {})).items()},
-            keys=base64.b64decode(kept.get("keys", ""), validate=True), key_count=int(kept.get("count", 0)),
-            alignment=alignment, order=tuple(map(str, kept.get("order", ()))), header=None if header is None else str(header),
+        first = Preamble(
+            str(found["container"]), {str(k): str(v) for k, v in dict(found.get("metadata", {})).items()},
+            base64.b64decode(kept.get("keys", ""), validate=True), int(kept.get("count", 0)), alignment,
+            tuple(map(str, kept.get("order", ()))), None if header is None else str(header),
         )  # fmt: skip
+        return Origin(first, tensors, {str(k): tuple(map(int, v)) for k, v in dict(found.get("shapes", {})).items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ContainerError(
             f"{path}: {KEY} is damaged ({error!r}); pass ignore_origin=True (--ignore-origin) to convert without it"

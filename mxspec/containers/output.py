@@ -1,13 +1,10 @@
-"""Files written in pieces under a temporary name, and renamed when they are whole."""
+"""A file that is written in pieces, and what may be written where."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +29,14 @@ class OutputFile:
             self._file.truncate(size)
         self._places = {t.name: t for t in placed}
 
-    def write(self, name: str, start: int, data: bytes | npt.NDArray[np.uint8]) -> None:
-        """Put bytes at a place within a tensor."""
+    def write(self, name: str, start: int, data: bytes | npt.NDArray[np.uint8]) -> int:
+        """Put bytes at a place within a tensor; how many they are."""
         tensor = self._places[name]
         view = memoryview(data.tobytes() if isinstance(data, np.ndarray) else data)
         assert start + view.nbytes <= tensor.size
         self._file.seek(tensor.offset + start)
         self._file.write(view)
+        return view.nbytes
 
     def sync(self) -> None:
         """Wait until everything is on the disk."""
@@ -61,20 +59,6 @@ def check_target(out: Path, *, source: Path | None = None, force: bool = False) 
         raise ContainerError(f"{out} exists; name a new file, or pass --force to replace it")
     if not out.parent.exists():
         raise ContainerError(f"the folder {out.parent} does not exist; make it first")
-
-
-@contextmanager
-def staged(out: Path) -> Iterator[Path]:
-    """A temporary folder beside `out`; what is left in it under `out`'s name takes that name when all went well.
-
-    On any error, Ctrl-C included, the folder is gone and `out` is as it was.
-    """
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
-        yield folder
-        put_in_place(folder / out.name, out)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def put_in_place(made: Path, out: Path) -> None:

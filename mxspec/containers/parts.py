@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import layouts
-from mxspec.containers.conventions import Form
+from mxspec.containers.conventions import MARK_SUFFIX, Form, Scalars
 from mxspec.containers.groups import Group
 from mxspec.containers.header import count_items, read_at
 
 Bytes = npt.NDArray[np.uint8]
+#: Name of a stored tensor, first byte in it, and bytes that are written there.
+Chunk = tuple[str, int, bytes | Bytes]
 #: Elements handled at once.
 RUN = 1 << 22
 
@@ -64,26 +66,28 @@ def _read_scales(group: Group, start: int, stop: int) -> Bytes:
     return layouts.unpack(np.frombuffer(data, np.uint8), layout, (last - first, columns // k)).reshape(-1)
 
 
-def write_part(form: Form, shape: tuple[int, ...], part: Part) -> Iterator[tuple[str, int, Bytes]]:
-    """Suffix of the stored tensor, first byte in it, and bytes, of a run in a form."""
-    k, bits, count = form.format.k, form.format.element.bits, part.codes.size
+def write_part(form: Form, base: str, shape: tuple[int, ...], part: Part) -> Iterator[Chunk]:
+    """What is stored of a run in a form."""
+    k, bits, codes = form.format.k, form.format.element.bits, base + form.codes.suffix
     layout = layouts.get_layout(form.codes.layout)
     if form.scales is None:
-        data = layouts.pack_blocks(part.codes.reshape(1, -1), part.scales.reshape(1, -1), layout)
-        yield form.codes.suffix, layout.size((1, part.start)), data
+        yield codes, layout.size((1, part.start)), layouts.pack_blocks(part.codes.reshape(1, -1), part.scales.reshape(1, -1), layout)
         return
-    yield form.codes.suffix, part.start * bits // 8, layouts.pack(part.codes.reshape(1, count), layout)
+    yield codes, part.start * bits // 8, layouts.pack(part.codes.reshape(1, -1), layout)
     if not form.tiled:
-        yield form.scales.suffix, part.start // k, part.scales
+        yield base + form.scales.suffix, part.start // k, part.scales
         return
-    columns = shape[-1] // k
-    tiles = layouts.get_layout("128x4")
-    first = part.start // shape[-1]
-    yield (
-        form.scales.suffix,
-        tiles.size((first, columns)) if first else 0,
-        layouts.pack(part.scales.reshape(-1, columns), tiles),
-    )
+    columns, first, tiles = shape[-1] // k, part.start // shape[-1], layouts.get_layout("128x4")
+    data = layouts.pack(part.scales.reshape(-1, columns), tiles)
+    yield base + form.scales.suffix, tiles.size((first, columns)) if first else 0, data
+
+
+def write_scalars(base: str, scalars: Scalars, mark: str | None) -> Iterator[Chunk]:
+    """The float32 scales of a tensor, and the mark that says how it is stored."""
+    for suffix, (_, bits) in scalars.items():
+        yield base + suffix, 0, np.array(bits, "<u4").tobytes()
+    if mark is not None:
+        yield base + MARK_SUFFIX, 0, mark.encode()
 
 
 def count_pairs(part: Part, form: Form) -> npt.NDArray[np.int64]:

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from mxspec.blocks import quantize
 from mxspec.calibration import RunningAmax
-from mxspec.containers import contract, gguf, safetensors
-from mxspec.containers.checkpoint import FORMAT_KEY, INDEX_SUFFIX, Checkpoint, StoredScales, open_checkpoint, read_json
-from mxspec.containers.conventions import MARK_SUFFIX, Form, find_form, list_forms
-from mxspec.containers.converting import Progress, describe_config, set_config
+from mxspec.containers import contract, gguf
+from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, StoredScales, open_checkpoint
+from mxspec.containers.configuring import describe_config, set_config
+from mxspec.containers.conventions import Form, Scalars, require_form
 from mxspec.containers.fused import list_fused
-from mxspec.containers.header import Tensor, count_items, read_at, round_up
-from mxspec.containers.origin import KEY as ORIGIN_KEY
-from mxspec.containers.output import OutputFile, check_target
-from mxspec.containers.parts import RUN, Part, cut, write_part
-from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
-from mxspec.containers.planning import (
-    FILE_TYPES,
-    Scalars,
-    check_gguf_name,
-    check_kind,
-    derive_scalars,
-    place_tensors,
-    plan_other,
+from mxspec.containers.header import Header, Preamble, Tensor, count_items
+from mxspec.containers.parts import Chunk, Part, cut, write_part, write_scalars
+from mxspec.containers.pipeline import (
+    Beside,
+    Item,
+    Progress,
+    Step,
+    is_folder,
+    list_foreign,
+    plan_files,
+    write_checkpoint,
 )
+from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.resuming import Journal, describe_input, resumable
-from mxspec.formats import BlockFormat, get_block
+from mxspec.containers.scalars import ONE, check_kind, derive_scalars, is_usable
+from mxspec.formats import get_block
 from mxspec.profiles import Profile, get_profile
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 
 #: Weights that stay as they are unless asked for: no matrix of a linear layer, or one whose errors cost most.
 KEPT = ("*lm_head*", "*embed*", "*embd*", "*norm*", "*router*", "*gate_inp*", "*.gate.weight", "output.weight")
-_WEIGHT, _CONFIG = ".weight", "config.json"
+_WEIGHT = ".weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,61 +71,47 @@ class Quantization:
         return sum(t.elements for t in self.tensors)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    tensor: Tensor
-    base: str
-    form: Form
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    name: str
-    header: bytes
-    placed: tuple[Tensor, ...]
-    size: int
-    chosen: tuple[_Chosen, ...]
-    others: tuple[Tensor, ...]
-
-
 @dataclass
 class _Scales:
     """Tensor scales of the layers, measured when they are first needed."""
 
     profile: Profile
     form: Form
-    chosen: Mapping[str, _Chosen]
+    #: The tensors to quantize, by base name.
+    chosen: Mapping[str, Tensor]
     inputs: Mapping[str, TensorScale]
     _maxima: dict[str, RunningAmax] = field(default_factory=dict)
-    _fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _joined(self) -> Mapping[str, Sequence[str]]:
+        """With which layers loaders join each."""
+        return list_fused(self.chosen) if self.form.fused else {b: (b,) for b in self.chosen}
 
     def native(self, base: str) -> TensorScale | None:
         """The scale of a layer as the profile uses it: of the largest magnitude of all layers with which loaders join it."""
         rule = self.profile.tensor
         if self.form.tensor_scale is None or rule is None:
             return None
-        self._fused = self._fused or (list_fused(self.chosen) if self.form.fused else {b: (b,) for b in self.chosen})
         seen = RunningAmax()
-        for name in self._fused[base]:
+        for name in self._joined[base]:
             if name not in self._maxima:
-                self._maxima[name] = measure_amax(self.chosen[name].tensor)
+                self._maxima[name] = measure_amax(self.chosen[name])
             seen = seen.merge(self._maxima[name])
         scale = derive_tensor_scale(seen.amax_bits(rule.amax_nan), self.profile)
-        if not 0 < scale.bits < 0x7F800000:
+        if not is_usable(scale.bits):
             raise ContainerError(
-                f"{self.chosen[base].tensor.name}: its largest magnitude {seen.value!r} gives the tensor scale {scale.value!r} by "
+                f"{self.chosen[base].name}: its largest magnitude {seen.value!r} gives the tensor scale {scale.value!r} by "
                 f"{self.profile.id}, which no file can use; leave it as it is (--exclude)"
             )
         return scale
 
-    def stored(self, base: str) -> Scalars:
-        """The float32 scales that the convention stores for a layer."""
-        native, given = self.native(base), self.inputs.get(base)
-        scales = StoredScales(
-            tensor=None if native is None else (native.kind, (native.bits,)),
-            inputs=None if given is None else (given.kind, (given.bits,)),
-        )
-        return derive_scalars(self.form, scales, base)
+    def stored(self, base: str, *, known: bool = True) -> Scalars:
+        """The float32 scales that the convention stores for a layer; before they are known, others of the same shapes."""
+        if known:
+            native = self.native(base)
+        else:
+            native = None if self.form.tensor_scale is None else TensorScale(self.form.tensor_scale.kind, ONE)
+        return derive_scalars(self.form, StoredScales.of(native, self.inputs.get(base)), base)
 
 
 def quantize_checkpoint(
@@ -180,51 +160,49 @@ def quantize_checkpoint(
     Source of the arithmetic: the profile's `source`.
     """
     source, out, block = Path(source), Path(out), get_block(fmt)
-    form = _find_form(convention, block)
+    form = require_form(convention, block.name)
     chosen_profile = get_profile(profile or (form.profile if form.tensor_scale is not None else None), block)
     _check_profile(form, chosen_profile, convert=convert)
     checkpoint = open_checkpoint(source)
-    single = out.suffix in (".safetensors", ".gguf")
-    if single and out.suffix != f".{form.container}":
-        raise ContainerError(
-            f"{convention} is stored in {form.container}; name an output that ends in .{form.container}, not {out.name}"
-        )
-    folder = (source.is_dir() or checkpoint.index is not None) and not single
-    chosen = {b: _Chosen(t, b, form) for b, t in choose_tensors(checkpoint, form, include, exclude).items()}
+    folder = is_folder(checkpoint, out, form.container, f"{convention} is stored in")
+    chosen = choose_tensors(checkpoint, form, include, exclude)
     inputs = _check_inputs(input_scales or {}, chosen)
-    digest = contract.digest_arithmetic(block.name, chosen_profile.id, scaled=_is_scaled(form))
-    files = _plan(checkpoint, form, chosen, inputs, chosen_profile, digest, out, folder=folder)
-    check_target(out, source=source, force=force)
-    request = {
-        "what": "quantize", "inputs": describe_input([h.path for h in checkpoint.headers]), "format": block.name,
-        "convention": convention, "profile": chosen_profile.id, "digest": digest, "chosen": sorted(chosen),
-        "scales": {b: [s.kind.value, s.bits] for b, s in inputs.items()}, "folder": folder,
-        "headers": [[f.name, f.header.hex()] for f in files],
-    }  # fmt: skip
+    # Whether tensors are quantized in two levels where the format has them.
+    scaled = form.tensor_scale is not None or not form.format.has_tensor_scale
+    digest = contract.digest_arithmetic(block.name, chosen_profile.id, scaled=scaled)
     scales = _Scales(chosen_profile, form, chosen, inputs)
-    notes: list[str] = []
-    with resumable(out, request, restart=restart) as journal:
-        place = journal.folder / out.name if folder else journal.folder
-        place.mkdir(exist_ok=True)
-        write_files(files, place, journal, lambda output, file: _list_steps(output, file, scales), progress)
-        if folder:
-            notes += _write_beside(checkpoint, files, place, form, inputs)
-    tensors = tuple(
-        QuantizedTensor(c.base, c.tensor.name, count_items(c.tensor.shape) or 0, scales.native(c.base))
-        for f in files
-        for c in f.chosen
+    items = [_make_item(base, tensor, scales) for base, tensor in chosen.items()]
+    others = list_others(checkpoint, chosen)
+
+    def describe(headers: Sequence[Header], here: Sequence[Item]) -> Preamble:
+        names = name_originals({i.base: i.source for i in here})
+        said = contract.Contract(form.format_name, chosen_profile.id, digest, names=names, scaled=scaled).as_text()
+        if form.container == "gguf":
+            old = headers[0]
+            if old.container == "gguf":
+                return Preamble("gguf", {contract.KEY: said}, old.keys, old.key_count, old.alignment)
+            return Preamble("gguf", {contract.KEY: said}, gguf.encode_file_type(form.format_name), 1)
+        own = {contract.KEY: said, **({FORMAT_KEY: form.format_name} if form.ambiguous else {})} if here else {}
+        return Preamble("safetensors", {**list_foreign(headers), **own})
+
+    def configure(config: dict[str, Any]) -> str:
+        ignored = list_ignored(others)
+        wanted = describe_config(dict.fromkeys(chosen, form), None, inputs=bool(inputs), ignored=ignored)
+        if wanted is None:
+            return f"no quantization_config is written for {form.convention} {form.format_name}"
+        set_config(config, wanted)
+        return f"quantization_config says {form.convention}; {len(ignored)} layers are ignored"
+
+    files = plan_files(checkpoint, out.name, items, others, describe, container=form.container, folder=folder, stem=True)
+    request = {
+        "what": "quantize", "format": block.name, "convention": convention, "profile": chosen_profile.id, "digest": digest,
+        "chosen": sorted(chosen), "scales": {b: [s.kind.value, s.bits] for b, s in inputs.items()},
+    }  # fmt: skip
+    written = write_checkpoint(
+        checkpoint, out, files, Beside(configure), request, folder=folder, force=force, restart=restart, progress=progress
     )
-    carried = tuple(t.name for f in files for t in f.others)
-    written = tuple(out / f.name for f in files) if folder else (out,)
-    return Quantization(tensors, carried, written, chosen_profile.id, journal.done > 0, tuple(notes))
-
-
-def _find_form(convention: str, block: BlockFormat) -> Form:
-    form = find_form(convention, block.name)
-    if form is None:
-        known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
-        raise ContainerError(f"{convention} does not store {block.name}; it stores {known}")
-    return form
+    tensors = tuple(QuantizedTensor(b, t.name, count_items(t.shape) or 0, scales.native(b)) for b, t in chosen.items())
+    return Quantization(tensors, tuple(t.name for t in others), written.files, chosen_profile.id, written.resumed, written.notes)
 
 
 def _check_profile(form: Form, profile: Profile, *, convert: bool) -> None:
@@ -242,14 +220,25 @@ def _check_profile(form: Form, profile: Profile, *, convert: bool) -> None:
     check_kind(form, profile, convert=convert)
 
 
-def _is_scaled(form: Form) -> bool:
-    """Whether tensors are quantized in two levels where the format has them."""
-    return form.tensor_scale is not None or not form.format.has_tensor_scale
-
-
 def name_base(name: str) -> str:
     """A tensor's name without `.weight`."""
     return name.removesuffix(_WEIGHT)
+
+
+def name_originals(chosen: Mapping[str, Tensor]) -> dict[str, str]:
+    """The names of tensors where they are not the base with `.weight`."""
+    return {base: t.name for base, t in chosen.items() if t.name != base + _WEIGHT}
+
+
+def list_others(checkpoint: Checkpoint, chosen: Mapping[str, Tensor]) -> list[Tensor]:
+    """The tensors that are not chosen."""
+    taken = {t.name for t in chosen.values()}
+    return [t for t in checkpoint.tensors.values() if t.name not in taken]
+
+
+def list_ignored(others: Sequence[Tensor]) -> list[str]:
+    """Names of linear layers that are carried along."""
+    return sorted(name_base(t.name) for t in others if t.name.endswith(_WEIGHT) and len(t.shape) == 2 and "embed" not in t.name)
 
 
 class Target(Protocol):
@@ -296,7 +285,7 @@ def choose_tensors(checkpoint: Checkpoint, form: Target, include: Sequence[str],
     return found
 
 
-def _check_inputs(given: Mapping[str, TensorScale], chosen: Mapping[str, _Chosen]) -> dict[str, TensorScale]:
+def _check_inputs(given: Mapping[str, TensorScale], chosen: Mapping[str, Tensor]) -> dict[str, TensorScale]:
     found: dict[str, TensorScale] = {}
     for name, scale in given.items():
         base = name_base(name)
@@ -308,193 +297,24 @@ def _check_inputs(given: Mapping[str, TensorScale], chosen: Mapping[str, _Chosen
     return found
 
 
-def _plan(
-    checkpoint: Checkpoint, form: Form, chosen: Mapping[str, _Chosen], inputs: Mapping[str, TensorScale], profile: Profile,
-    digest: str, out: Path, *, folder: bool,
-) -> list[_File]:  # fmt: skip
-    """The files to write: one for each of the input's in a folder of safetensors, else one."""
-    of_tensor = {c.tensor.name: c for c in chosen.values()}
-    apart = folder and form.container == "safetensors"
-    parts = [(h.path.name, [h]) for h in checkpoint.headers] if apart else [("", list(checkpoint.headers))]
-    files = []
-    for given, headers in parts:
-        name = given or (f"model.{form.container}" if folder else out.name)
-        if apart and not name.endswith(".safetensors"):
-            name = f"{Path(name).stem}.safetensors"
-        here = [of_tensor[t.name] for h in headers for t in h.tensors if t.name in of_tensor]
-        others = [t for h in headers for t in h.tensors if t.name not in of_tensor]
-        path = Path(name)
-        tensors = [t for c in here for t in place_tensors(form, c.base, c.tensor.shape, _zero_scalars(form, c, inputs), _dtype(form), path, form.mark_text)]
-        if form.container == "gguf":
-            for t in tensors:
-                check_gguf_name(t.name)
-        tensors += [plan_other(t, form.container, None, {}, path) for t in others]
-        counts: dict[str, int] = defaultdict(int)
-        for t in tensors:
-            counts[t.name] += 1
-        clash = next((n for n, number in counts.items() if number > 1), None)
-        if clash is not None:
-            raise ContainerError(f"{clash} would be written twice: another tensor has that name already")
-        names = {c.base: c.tensor.name for c in here if c.tensor.name != c.base + _WEIGHT}
-        said = contract.Contract(form.format_name, profile.id, digest, names=names, scaled=_is_scaled(form)).as_text()
-        source = headers[0]
-        if form.container == "safetensors":
-            kept = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith("mxspec.") and k != ORIGIN_KEY}
-            if here:
-                kept[contract.KEY] = said
-                if form.ambiguous:
-                    kept[FORMAT_KEY] = form.format_name
-            header, placed = safetensors.lay_out(tensors, kept, path)
-            size = placed[-1].offset + placed[-1].size if placed else len(header)
-        else:
-            same = source.container == "gguf"
-            keys = source.keys if same else gguf.encode_number_key("general.file_type", FILE_TYPES[form.format_name])
-            count = source.key_count if same else 1
-            alignment = source.alignment if same else gguf.DEFAULT_ALIGNMENT
-            header, placed = gguf.lay_out(tensors, keys, count, {contract.KEY: said}, alignment, path)
-            size = round_up(placed[-1].offset + placed[-1].size, alignment) if placed else len(header)
-        files.append(_File(name, header, tuple(placed), size, tuple(here), tuple(others)))
-    return files
+def _make_item(base: str, tensor: Tensor, scales: _Scales) -> Item:
+    form = scales.form
+    stored = form.list_stored(base, tensor.shape, scales.stored(base, known=False), form.mark_text)
+    return Item(base, tensor.name, tensor, tuple(stored), partial(_list_steps, base, tensor, scales))
 
 
-def _dtype(form: Form) -> str:
-    return form.scales.dtypes[0] if form.scales else ""
+def _list_steps(base: str, tensor: Tensor, scales: _Scales) -> Iterator[Step]:
+    form = scales.form
+    for start, stop in cut(tensor.shape, tiled=form.tiled):
+        yield int((stop - start) * form.format.bits_per_element / 8), partial(_quantize_run, base, tensor, scales, start, stop)
+    yield 0, lambda: write_scalars(base, scales.stored(base), form.mark_text)
 
 
-def _zero_scalars(form: Form, chosen: _Chosen, inputs: Mapping[str, TensorScale]) -> Scalars:
-    """The float32 scales to make room for: their shapes are right, their bits are not known yet."""
-    one = 0x3F800000
-    given = inputs.get(chosen.base)
-    tensor = (form.tensor_scale.kind, (one,)) if form.tensor_scale is not None else None
-    return derive_scalars(
-        form, StoredScales(tensor=tensor, inputs=None if given is None else (given.kind, (given.bits,))), chosen.base
-    )
-
-
-Step = Callable[[], int]
-
-
-def write_files(
-    files: Sequence[Any],
-    place: Path,
-    journal: Journal,
-    list_steps: Callable[[OutputFile, Any], Iterator[tuple[str, int, Step]]],
-    progress: Progress | None,
-) -> None:
-    """Write files step by step: those that the journal has are skipped.
-
-    list_steps: for an open file the name at hand, the bytes that a step writes, and the step, which returns them.
-    """
-    total, done = sum(f.size for f in files), 0
-    for file in files:
-        output = OutputFile(place / file.name, file.header, file.placed, file.size, resume=journal.done > 0)
-        if not output.resumed:
-            journal.forget()
-        try:
-            for name, size, step in list_steps(output, file):
-                done += size if journal.is_done() else _take(step, journal, output)
-                if progress is not None:
-                    progress(min(done, total), total, name)
-            journal.record(output.sync)
-        finally:
-            output.close()
-
-
-def _take(step: Step, journal: Journal, output: OutputFile) -> int:
-    size = step()
-    journal.finish(size, output.sync)
-    return size
-
-
-def _list_steps(output: OutputFile, file: _File, scales: _Scales) -> Iterator[tuple[str, int, Step]]:
-    for chosen in file.chosen:
-        bits = chosen.form.format.bits_per_element
-        for start, stop in cut(chosen.tensor.shape, tiled=chosen.form.tiled):
-            size = int((stop - start) * bits / 8)
-            yield chosen.tensor.name, size, partial(_write_run, output, chosen, scales, start, stop)
-        yield chosen.tensor.name, 0, partial(_write_scalars, output, chosen, scales)
-    yield from list_copies(output, file.others)
-
-
-def list_copies(output: OutputFile, tensors: Sequence[Tensor]) -> Iterator[tuple[str, int, Step]]:
-    """Steps that carry tensors along as they are."""
-    for tensor in tensors:
-        for start in range(0, tensor.size, RUN):
-            size = min(RUN, tensor.size - start)
-            yield tensor.name, size, partial(_copy, output, tensor, start, size)
-
-
-def _copy(output: OutputFile, tensor: Tensor, start: int, size: int) -> int:
-    output.write(tensor.name, start, read_at(tensor, start, size))
-    return size
-
-
-def _write_run(output: OutputFile, chosen: _Chosen, scales: _Scales, start: int, stop: int) -> int:
-    form, size = chosen.form, 0
-    x = read_plain(chosen.tensor, start, stop)
-    native = scales.native(chosen.base)
+def _quantize_run(base: str, tensor: Tensor, scales: _Scales, start: int, stop: int) -> Iterator[Chunk]:
+    form, x = scales.form, read_plain(tensor, start, stop)
+    native = scales.native(base)
     try:
         made = quantize(x.reshape(-1, form.format.k), form.format, profile=scales.profile, tensor_scale=native)
     except ValueError as error:  # a profile that refuses NaN
-        raise ContainerError(
-            f"{chosen.tensor.name}, numbers {start} to {stop}: {error} (profile {scales.profile.id})"
-        ) from error
-    part = Part(start, made.codes.reshape(-1), made.scales.reshape(-1))
-    for suffix, first, data in write_part(form, chosen.tensor.shape, part):
-        output.write(chosen.base + suffix, first, data)
-        size += data.size
-    return size
-
-
-def _write_scalars(output: OutputFile, chosen: _Chosen, scales: _Scales) -> int:
-    for suffix, (_, bits) in scales.stored(chosen.base).items():
-        output.write(chosen.base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
-    if chosen.form.mark_text is not None:
-        output.write(chosen.base + MARK_SUFFIX, 0, chosen.form.mark_text.encode())
-    return 0
-
-
-def _write_beside(
-    checkpoint: Checkpoint, files: Sequence[_File], place: Path, form: Form, inputs: Mapping[str, TensorScale]
-) -> list[str]:
-    """The index, the configuration and the other files of a folder; what is to be said of them."""
-    notes: list[str] = []
-    write_index(checkpoint, files, place, form.container)
-    folder = checkpoint.path if checkpoint.path.is_dir() else None
-    if folder is None:
-        return notes
-    copy_beside(folder, place)
-    if (folder / _CONFIG).is_file():
-        config = read_json(folder / _CONFIG, "the configuration")
-        ignored = sorted(
-            name_base(t.name) for f in files for t in f.others
-            if t.name.endswith(_WEIGHT) and len(t.shape) == 2 and "embed" not in t.name
-        )  # fmt: skip
-        wanted = describe_config({c.base: form for f in files for c in f.chosen}, None, inputs=bool(inputs), ignored=ignored)
-        if wanted is None:
-            notes.append(f"{_CONFIG}: no quantization_config is written for {form.convention} {form.format_name}")
-        else:
-            if "ignore" in wanted:
-                wanted["ignore"] = ignored
-            set_config(config, wanted)
-            notes.append(f"{_CONFIG}: quantization_config says {form.convention}; {len(ignored)} layers are ignored")
-        (place / _CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
-    return notes
-
-
-def write_index(checkpoint: Checkpoint, files: Sequence[Any], place: Path, container: str) -> None:
-    """The index of shards, if the input has one."""
-    if checkpoint.index is None or container == "gguf":
-        return
-    weights = {t.name: f.name for f in files for t in f.placed}
-    size = sum(t.size for f in files for t in f.placed)
-    table = {"metadata": {**checkpoint.index.metadata, "total_size": size}, "weight_map": weights}
-    (place / checkpoint.index.path.name).write_text(json.dumps(table, indent=2, sort_keys=True) + "\n", "utf-8")
-
-
-def copy_beside(folder: Path, place: Path) -> None:
-    """Copy the files of a folder that are neither tensors nor their configuration."""
-    for file in sorted(folder.iterdir()):
-        tensors = file.suffix in (".safetensors", ".gguf") or file.name.endswith(INDEX_SUFFIX)
-        if file.is_file() and not tensors and file.name != _CONFIG and not file.name.startswith("."):
-            shutil.copyfile(file, place / file.name)
+        raise ContainerError(f"{tensor.name}, numbers {start} to {stop}: {error} (profile {scales.profile.id})") from error
+    return write_part(form, base, tensor.shape, Part(start, made.codes.reshape(-1), made.scales.reshape(-1)))

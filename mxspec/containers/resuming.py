@@ -1,4 +1,4 @@
-"""Long writes that go on where a killed run stopped, and end with the same bytes.
+"""Files that get their names when they are whole; long writes go on where a killed run stopped, and end with the same bytes.
 
 Files grow in a folder beside the output, `.NAME.partial`, whose journal says what is asked for and how many steps are on the
 disk. A step writes bytes that follow from the input and the options alone, at places that the header fixes: repeating one
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,9 +35,9 @@ def describe_input(paths: list[Path]) -> list[list[Any]]:
 
 
 class Journal:
-    """The steps that are done."""
+    """The steps that are done, on the disk where there is a file for them."""
 
-    def __init__(self, folder: Path, file: IO[bytes], done: int) -> None:
+    def __init__(self, folder: Path, file: IO[bytes] | None = None, done: int = 0) -> None:
         self.folder = folder
         self._file = file
         #: Steps of an earlier run that need not be repeated.
@@ -64,6 +65,8 @@ class Journal:
 
     def record(self, sync: Callable[[], None]) -> None:
         """Put what was written, and then that it was, on the disk."""
+        if self._file is None:
+            return
         sync()
         self._file.write(f"{max(self._step, self.done)}\n".encode("ascii"))
         self._file.flush()
@@ -81,6 +84,17 @@ def _lock(file: IO[bytes], folder: Path) -> None:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise ContainerError(f"another process is writing {folder}; wait for it, or end it") from error
+
+
+@contextmanager
+def staged(out: Path) -> Iterator[Journal]:
+    """The same for writes that do not go on: on any error, Ctrl-C included, the folder is gone and `out` is as it was."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        yield Journal(folder)
+        put_in_place(folder / out.name, out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tensor scales between conventions: exact reciprocals, and which decoded values they change."""
+"""Tensor scales between conventions: exact reciprocals, which scales a form stores, and which decoded values change."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import reals
+from mxspec.containers.checkpoint import StoredScales
+from mxspec.containers.conventions import Form, Scalar, Scalars
 from mxspec.containers.problems import ContainerError
 from mxspec.elements import decode_table
 from mxspec.formats import FLOAT32, BlockFormat
-from mxspec.profiles.schema import TensorScaleKind
+from mxspec.profiles import Profile, list_profiles
+from mxspec.profiles.schema import Kind, TensorScaleKind
 from mxspec.rounding import Overflow
 from mxspec.tensorscale import TWO_LEVEL_MAX
 
@@ -66,6 +69,53 @@ def alpha_bits(input_scale: int, tensor_scale: int) -> int:
     pair = np.array([input_scale, tensor_scale], np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         return int((np.float32(1) / (pair[0] * pair[1])).view(np.uint32))
+
+
+def derive_scalars(form: Form, scales: StoredScales, base: str) -> Scalars:
+    """The float32 scales of a form, from those of another: same bits where the kind is the same.
+
+    Raises ContainerError where the form has no place for one.
+    """
+    place, found = form.tensor_scale, dict[str, tuple[tuple[int, ...], tuple[int, ...]]]()
+    if place is not None:
+        if scales.tensor is not None:
+            found[place.suffix] = _convert(place, *scales.tensor)
+        elif not place.optional:
+            found[place.suffix] = (place.shape, (ONE,))
+    # A scale of 1 leaves every value as it is, so that a form without one loses nothing.
+    elif scales.tensor is not None and (scales.tensor[0] is _AMAX or set(scales.tensor[1]) != {ONE}):
+        raise ContainerError(f"{base} has a tensor scale; {form.convention} {form.format_name} has no place for it")
+    if scales.inputs is None:
+        return found
+    if not form.input_scales:
+        raise ContainerError(f"{base} has an input scale; {form.convention} {form.format_name} has no place for it")
+    # In its own kind, else in one that is no maximum.
+    kind = scales.inputs[0]
+    inputs = min(form.input_scales, key=lambda s: (s.kind is not kind, s.kind is _AMAX))
+    found[inputs.suffix] = _convert(inputs, *scales.inputs)
+    if form.alpha and place is not None and inputs.kind is _ENCODE:
+        found[form.alpha] = ((), (alpha_bits(found[inputs.suffix][1][0], found[place.suffix][1][0]),))
+    return found
+
+
+def _convert(place: Scalar, kind: TensorScaleKind, bits: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape = place.shape if len(bits) == 1 else (len(bits),)
+    return shape, tuple(convert_bits(b, kind, place.kind) for b in bits)
+
+
+def check_kind(form: Form, profile: Profile, *, convert: bool) -> None:
+    """Raise ContainerError where a form stores tensor scales of another kind than the profile's, unless conversion was requested."""
+    place, rule = form.tensor_scale, profile.tensor
+    if convert or place is None or rule is None or rule.native is place.kind:
+        return
+    native = [
+        p.id for p in list_profiles(form.format, kind=Kind.NORMATIVE) if p.tensor is not None and p.tensor.native is place.kind
+    ]
+    raise ContainerError(
+        f"profile {profile.id} has a tensor scale of kind {rule.native.value}, and {form.convention} {form.format_name} stores "
+        f"{place.kind.value}; choose a profile that has this kind ({', '.join(dict.fromkeys((form.profile, *native)))}), or pass "
+        "convert=True (--convert): the scale is then rounded once more, and values can change in the last bit"
+    )
 
 
 def decode_values(bits: int, kind: TensorScaleKind, fmt: BlockFormat) -> npt.NDArray[np.float64]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.blocks import BlockTensor
-from mxspec.containers import gguf, safetensors
 from mxspec.containers.checkpoint import StoredScales
-from mxspec.containers.conventions import MARK_SUFFIX, Form, find_form, list_forms
-from mxspec.containers.header import Tensor, round_up
-from mxspec.containers.output import OutputFile, check_target, staged
-from mxspec.containers.parts import Part, cut, write_part
+from mxspec.containers.conventions import Form, Scalars, check_shape, list_forms, require_form
+from mxspec.containers.header import Preamble, Tensor
+from mxspec.containers.output import check_target
+from mxspec.containers.parts import Chunk, Part, cut, write_part, write_scalars
+from mxspec.containers.pipeline import Item, Step, plan_file, write_files
 from mxspec.containers.plain import PLAIN_DTYPES
-from mxspec.containers.planning import Scalars, check_gguf_name, check_kind, derive_scalars, place_tensors
 from mxspec.containers.problems import ContainerError
+from mxspec.containers.resuming import staged
+from mxspec.containers.scalars import check_kind, derive_scalars
 from mxspec.tensorscale import TensorScale
-
-Array = npt.NDArray[np.uint8]
 
 
 def write(
@@ -67,44 +67,17 @@ def write(
     for name, scale in _items(input_scales):
         if not isinstance(scale, TensorScale):
             raise TypeError(f"input_scales[{name!r}] is a {type(scale).__name__}; pass a TensorScale")
-    list_forms(convention or "")
+    forms = list_forms(convention or "")
     check_target(path, force=force)
-    planned: list[tuple[Form, str, BlockTensor, Scalars]] = []
-    stored: list[Tensor] = []
-    for base, tensor in tensors.items():
-        form = _choose_form(base, tensor, convention)
-        if tensor.tensor_scale is not None:
-            check_kind(form, tensor.profile, convert=convert)
-        given = (input_scales or {}).get(base)
-        scales = StoredScales(
-            tensor=None if tensor.tensor_scale is None else (tensor.tensor_scale.kind, (tensor.tensor_scale.bits,)),
-            inputs=None if given is None else (given.kind, (given.bits,)),
-        )
-        scalars = derive_scalars(form, scales, base)
-        planned.append((form, base, tensor, scalars))
-        dtype = form.scales.dtypes[0] if form.scales else ""
-        stored += place_tensors(form, base, tensor.shape, scalars, dtype, path, form.mark_text)
-    if not stored:
+    items = [_make_item(base, tensor, convention, (input_scales or {}).get(base), convert=convert) for base, tensor in tensors.items()]
+    if not items:
         raise ContainerError("there are no tensors to write")
-    plain = _take_plain(others, {t.name for t in stored})
-    stored += [Tensor(name, dtype, x.shape, 0, x.nbytes, path) for name, (dtype, x) in plain.items()]
-    if planned[0][0].container == "gguf":
-        for t in stored:
-            check_gguf_name(t.name)
-        header, placed = gguf.lay_out(stored, b"", 0, {}, gguf.DEFAULT_ALIGNMENT, path)
-        size = round_up(placed[-1].offset + placed[-1].size, gguf.DEFAULT_ALIGNMENT)
-    else:
-        header, placed = safetensors.lay_out(stored, {}, path)
-        size = placed[-1].offset + placed[-1].size
-    with staged(path) as scratch:
-        output = OutputFile(scratch / path.name, header, placed, size)
-        try:
-            for form, base, tensor, scalars in planned:
-                _write_tensor(output, form, base, tensor, scalars)
-            for name, (_, numbers) in plain.items():
-                output.write(name, 0, numbers.reshape(-1).view(np.uint8))
-        finally:
-            output.close()
+    for name, (dtype, x) in _take_plain(others, {t.name for i in items for t in i.stored}).items():
+        stored = Tensor(name, dtype, x.shape, 0, x.nbytes, path)
+        items.append(Item(name, name, stored, (stored,), partial(_list_plain, name, x)))
+    file = plan_file(path.name, Preamble(forms[0].container), items)
+    with staged(path) as journal:
+        write_files([file], journal.folder, journal)
 
 
 def _check_unicode(name: str) -> None:
@@ -142,39 +115,29 @@ def _items(input_scales: object) -> Iterable[tuple[object, object]]:
     return input_scales.items()
 
 
-def _choose_form(base: str, tensor: BlockTensor, convention: str) -> Form:
-    form = find_form(convention, tensor.format.name)
-    if form is None:
-        known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
-        raise ContainerError(f"{base} is {tensor.format.name}, which {convention} does not store; it stores {known}")
-    shape = tensor.shape
+def _make_item(base: str, tensor: BlockTensor, convention: str, given: TensorScale | None, *, convert: bool) -> Item:
+    form, shape = require_form(convention, tensor.format.name, base), tensor.shape
     if tensor.axis != len(shape) - 1 or tensor.codes.shape != shape or shape[-1] % form.row_multiple:
         raise ContainerError(
             f"{base} has shape {list(shape)} and blocks along axis {tensor.axis}; {convention} {form.format_name} stores whole "
             f"blocks along the last axis, in rows of a multiple of {form.row_multiple}"
         )
-    if len(shape) not in form.ranks:
-        ranks = " or ".join(map(str, form.ranks))
-        raise ContainerError(f"{base} has shape {list(shape)}; {convention} stores tensors of {ranks} axes")
-    obstacle = form.find_obstacle(shape)
-    if obstacle is not None:
-        raise ContainerError(f"{base} has {obstacle}")
-    return form
+    check_shape(form, base, shape)
+    if tensor.tensor_scale is not None:
+        check_kind(form, tensor.profile, convert=convert)
+    scalars = derive_scalars(form, StoredScales.of(tensor.tensor_scale, given), base)
+    stored = tuple(form.list_stored(base, shape, scalars, form.mark_text))
+    return Item(base, base, stored[0], stored, partial(_list_steps, base, tensor, form, scalars))
 
 
-def _write_tensor(
-    output: OutputFile,
-    form: Form,
-    base: str,
-    tensor: BlockTensor,
-    scalars: Scalars,
-) -> None:
+def _list_steps(base: str, tensor: BlockTensor, form: Form, scalars: Scalars) -> Iterator[Step]:
     codes, scales, k = tensor.codes.reshape(-1), tensor.scales.reshape(-1), form.format.k
     for start, stop in cut(tensor.shape, tiled=form.tiled):
         part = Part(start, codes[start:stop], scales[start // k : stop // k])
-        for suffix, first, data in write_part(form, tensor.shape, part):
-            output.write(base + suffix, first, data)
-    for suffix, (_, bits) in scalars.items():
-        output.write(base + suffix, 0, np.array(bits, "<u4").view(np.uint8))
-    if form.mark_text is not None:
-        output.write(base + MARK_SUFFIX, 0, form.mark_text.encode())
+        yield stop - start, partial(write_part, form, base, tensor.shape, part)
+    yield 0, partial(write_scalars, base, scalars, form.mark_text)
+
+
+def _list_plain(name: str, numbers: npt.NDArray[Any]) -> Iterator[Step]:
+    chunk: Chunk = (name, 0, numbers.reshape(-1).view(np.uint8))
+    yield numbers.nbytes, lambda: [chunk]

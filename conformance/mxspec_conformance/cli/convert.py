@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mxspec.affine.checkpoints import CONVENTIONS as AFFINE, AffineConversion, convert_affine
 from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorChange, convert as run_conversion
-from mxspec.containers.converting import Progress as Report
+from mxspec.containers.pipeline import Progress as Report
 from mxspec.containers.text import clip
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.cli.affine import (

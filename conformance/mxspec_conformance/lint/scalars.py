@@ -13,8 +13,8 @@ from mxspec.containers.conventions import CONVENTIONS, find_form
 from mxspec.containers.fused import name_fusion
 from mxspec.containers.groups import Group
 from mxspec.containers.origin import KEY, parse_origin
-from mxspec.containers.planning import derive_scalars, interpret_kept
-from mxspec.containers.scalars import alpha_bits, convert_bits, is_usable, to_float
+from mxspec.containers.planning import interpret_kept
+from mxspec.containers.scalars import alpha_bits, convert_bits, derive_scalars, is_usable, to_float
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TWO_LEVEL_MAX
 from mxspec_conformance.lint.blocks import largest_scale

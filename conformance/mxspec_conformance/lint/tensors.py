@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.containers.configuring import is_mlx_config
 from mxspec.containers.conventions import FORMS, Form
-from mxspec.containers.converting import is_mlx_config
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
 from mxspec.containers.groups import Doubt, Group, Misfit, fit
 from mxspec.containers.header import Tensor, read_at

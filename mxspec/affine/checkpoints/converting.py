@@ -8,17 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from mxspec.affine.checkpoints.bands import cut
-from mxspec.affine.checkpoints.files import Job, describe_config, list_ignored, list_steps, plan_files, write_beside
+from mxspec.affine.checkpoints.files import Job, wants_folder, write_jobs
 from mxspec.affine.checkpoints.forms import AffineForm, Extra, Packed, find_form
 from mxspec.affine.checkpoints.groups import AffineCheckpoint, AffineGroup, open_affine
-from mxspec.affine.checkpoints.quantizing import check_doubts, check_output
+from mxspec.affine.checkpoints.quantizing import check_doubts
 from mxspec.containers import contract
-from mxspec.containers.converting import Progress
 from mxspec.containers.header import read_at
-from mxspec.containers.output import check_target
+from mxspec.containers.pipeline import Progress
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.quantizing import write_files
-from mxspec.containers.resuming import describe_input, resumable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +48,21 @@ def convert_affine(
     the reverse, sizes of codes, columns in another order, and a zero point of 0 in `gptq`.
     """
     found = source if isinstance(source, AffineCheckpoint) else open_affine(source)
-    path, out, checkpoint, form = found.checkpoint.path, Path(out), found.checkpoint, find_form(convention)
+    checkpoint, out, form = found.checkpoint, Path(out), find_form(convention)
     check_doubts(found)
-    if all(g.form is form for g in found.groups.values()):
-        raise ContainerError(f"{path} is {convention} already; nothing to convert")
-    folder = check_output(checkpoint, path, out)
-    jobs = [_plan(group, form) for group in found.groups.values()]
+    groups = list(found.groups.values())
+    if all(g.form is form for g in groups):
+        raise ContainerError(f"{checkpoint.path} is {convention} already; nothing to convert")
+    folder = wants_folder(checkpoint, out)
+    jobs = [_plan(group, form) for group in groups]
     said = {h.metadata[contract.KEY] for h in checkpoint.headers if contract.KEY in h.metadata}
-    files = plan_files(checkpoint, jobs, found.others, out, {contract.KEY: said.pop()} if len(said) == 1 else {}, folder=folder)
-    check_target(out, source=path, force=force)
-    request = {
-        "what": "convert-affine", "inputs": describe_input([h.path for h in checkpoint.headers]), "convention": convention,
-        "folder": folder, "headers": [[f.name, f.header.hex()] for f in files],
-    }  # fmt: skip
-    notes: list[str] = []
-    with resumable(out, request) as journal:
-        place = journal.folder / out.name if folder else journal.folder
-        place.mkdir(exist_ok=True)
-        write_files(files, place, journal, list_steps, progress)
-        if folder:
-            notes = write_beside(checkpoint, files, place, describe_config(jobs, list_ignored(found.others)))
+    written = write_jobs(
+        checkpoint, out, jobs, found.others, {contract.KEY: said.pop()} if len(said) == 1 else {},
+        {"what": "convert-affine", "convention": convention}, folder=folder, force=force, progress=progress,
+    )  # fmt: skip
     return AffineConversion(
-        tuple(found.groups), tuple(sorted({g.form.convention for g in found.groups.values()})),
-        sum(g.elements for g in found.groups.values()), tuple(t.name for t in found.others),
-        tuple(out / f.name for f in files) if folder else (out,), tuple(notes),
+        tuple(g.base for g in groups), tuple(sorted({g.form.convention for g in groups})), sum(g.elements for g in groups),
+        tuple(t.name for t in found.others), written.files, written.notes,
     )  # fmt: skip
 
 

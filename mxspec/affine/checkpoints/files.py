@@ -1,8 +1,7 @@
-"""The files that a checkpoint of affine integers is written as: planned before a byte is written, then in bands."""
+"""How checkpoints of affine integers are written: tensors in bands of rows, and what the files say of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,17 +14,26 @@ from mxspec.affine.checkpoints.bands import cut, list_pieces, list_stored, locat
 from mxspec.affine.checkpoints.forms import CONVENTION_KEY, AffineForm, Extra, Floats, Packed
 from mxspec.affine.formats import AffineFormat
 from mxspec.affine.tensor import AffineTensor
-from mxspec.containers import contract
-from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, read_json
-from mxspec.containers.converting import set_config
-from mxspec.containers.header import Tensor, count_items
-from mxspec.containers.output import OutputFile
-from mxspec.containers.plainfiles import OWN, lay_out, split_files
-from mxspec.containers.planning import plan_other
+from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint
+from mxspec.containers.configuring import set_config
+from mxspec.containers.header import Header, Preamble, Tensor, count_items
+from mxspec.containers.parts import Chunk
+from mxspec.containers.pipeline import (
+    Beside,
+    Item,
+    Progress,
+    Step,
+    Written,
+    is_folder,
+    list_foreign,
+    plan_files,
+    write_checkpoint,
+)
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.quantizing import Step, copy_beside, list_copies, name_base, write_index
+from mxspec.containers.quantizing import list_ignored
 
-CONFIG = "config.json"
+#: A configuration that describes GPTQ's form alone.
+GPTQ_CONFIG = "quantize_config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +59,28 @@ class Job:
         """Whether the convention writes them."""
         return not (self.symmetric and self.form.symmetric)
 
-    def list_tensors(self, path: Path) -> Iterator[Tensor]:
-        """The stored tensors; their offsets are not known yet."""
+    def list_tensors(self) -> Iterator[Tensor]:
+        """The stored tensors; they have no place in a file yet."""
         for suffix, dtype, shape, width in list_stored(self.form, self.format, self.shape, symmetric=self.symmetric):
-            yield Tensor(self.base + suffix, dtype, shape, 0, width * (count_items(shape) or 0), path)
+            yield Tensor(self.base + suffix, dtype, shape, 0, width * (count_items(shape) or 0), Path())
         for extra, suffix in self.form.extras:
             items, dtype, size = (self.shape[1], "I32", 4 * self.shape[1]) if extra is Extra.INDEX else (2, "I64", 16)
-            yield Tensor(self.base + suffix, dtype, (items,), 0, size, path)
+            yield Tensor(self.base + suffix, dtype, (items,), 0, size, Path())
 
-    def write_band(self, output: OutputFile, rows: tuple[int, int]) -> int:
-        """Make the rows and write them; the number of bytes."""
+    def as_item(self) -> Item:
+        """What is to be written, in bands."""
+        return Item(self.base, self.source.name, self.source, tuple(self.list_tensors()), self.list_steps)
+
+    def list_steps(self) -> Iterator[Step]:
+        """The steps that write it."""
+        for rows in cut(self.shape):
+            yield int((rows[1] - rows[0]) * self.shape[1] * self.format.bits_per_element / 8), partial(self.write_band, rows)
+        yield 0, self.write_extras
+
+    def write_band(self, rows: tuple[int, int]) -> Iterator[Chunk]:
+        """Make the rows; what is stored of them."""
         found, fmt, (n, k) = self.make(rows), self.format, self.shape
-        groups, size = k // fmt.group, 0
+        groups = k // fmt.group
         parts: list[tuple[Packed | Floats, Any, int]] = [(self.form.codes, found.codes, k), (self.form.scales, found.scales, groups)]
         if self.stores_offsets:
             parts.append((self.form.offsets, found.offsets, groups))
@@ -79,78 +97,47 @@ class Job:
                 stored = stored.T if part.transposed else stored
                 place = locate(rows, n, across, fmt.scalar.bits // 8, transposed=part.transposed)
             for start, data in list_pieces(stored, place):
-                output.write(self.base + part.suffix, start, data)
-                size += data.size
-        return size
+                yield self.base + part.suffix, start, data
 
-    def write_extras(self, output: OutputFile) -> int:
-        """Write what is stored besides."""
+    def write_extras(self) -> Iterator[Chunk]:
+        """What is stored besides."""
         for extra, suffix in self.form.extras:
             if extra is Extra.SHAPE:
                 data = np.array(self.shape, "<i8").tobytes()
             else:
                 data = self.index or (np.arange(self.shape[1]) // self.format.group).astype("<i4").tobytes()
-            output.write(self.base + suffix, 0, data)
-        return 0
+            yield self.base + suffix, 0, data
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
-    """One file to write."""
-
-    name: str
-    header: bytes
-    placed: tuple[Tensor, ...]
-    size: int
-    jobs: tuple[Job, ...]
-    others: tuple[Tensor, ...]
+def wants_folder(checkpoint: Checkpoint, out: Path) -> bool:
+    """Whether a folder is written. Raises ContainerError for a name of another container."""
+    return is_folder(checkpoint, out, "safetensors", "affine integers are written as")
 
 
-def plan_files(
-    checkpoint: Checkpoint, jobs: Sequence[Job], others: Sequence[Tensor], out: Path, metadata: Mapping[str, str], *, folder: bool
-) -> list[PlannedFile]:
-    """The files to write. metadata: what each says besides what the input says."""
-    files = []
-    for name, headers in split_files(checkpoint, out, folder=folder):
-        path, own = Path(name), {h.path for h in headers}
-        here = tuple(j for j in jobs if j.source.path in own)
-        carried = tuple(t for t in others if t.path in own)
-        tensors = [t for j in here for t in j.list_tensors(path)]
-        tensors += [plan_other(t, "safetensors", None, {}, path) for t in carried]
-        kept = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith(OWN)}
+def write_jobs(
+    checkpoint: Checkpoint, out: Path, jobs: Sequence[Job], others: Sequence[Tensor], said: Mapping[str, str], request: Mapping[str, Any], *,
+    folder: bool, force: bool, restart: bool = False, progress: Progress | None,
+) -> Written:  # fmt: skip
+    """Write tensors, and what is carried along. said: what each file says besides what the input says."""
+
+    def describe(headers: Sequence[Header], here: Sequence[Item]) -> Preamble:
+        own: dict[str, str] = {}
         if here:
-            kept |= metadata
-            kept[CONVENTION_KEY] = here[0].form.convention
-            kept[FORMAT_KEY] = " ".join(sorted({j.format.name for j in here}))
-        header, placed, size = lay_out(tensors, kept, path)
-        files.append(PlannedFile(name, header, placed, size, here, carried))
-    return files
+            # Every job is of one form.
+            formats = " ".join(sorted({j.format.name for j in jobs if j.base in {i.base for i in here}}))
+            own = {**said, CONVENTION_KEY: jobs[0].form.convention, FORMAT_KEY: formats}
+        return Preamble("safetensors", {**list_foreign(headers), **own})
 
+    def configure(config: dict[str, Any]) -> str:
+        wanted = describe_config(jobs, list_ignored(others))
+        set_config(config, wanted)
+        return "no quantization_config" if wanted is None else "quantization_config is written anew"
 
-def list_steps(output: OutputFile, file: PlannedFile) -> Iterator[tuple[str, int, Step]]:
-    """The steps that write a file: bands of tensors, then what is carried along."""
-    for job in file.jobs:
-        for rows in cut(job.shape):
-            numbers = (rows[1] - rows[0]) * job.shape[1]
-            yield job.source.name, int(numbers * job.format.bits_per_element / 8), partial(job.write_band, output, rows)
-        yield job.source.name, 0, partial(job.write_extras, output)
-    yield from list_copies(output, file.others)
-
-
-def write_beside(checkpoint: Checkpoint, files: Sequence[Any], place: Path, wanted: dict[str, Any] | None) -> list[str]:
-    """The index, the configuration and the other files of a folder; what is to be said of them."""
-    write_index(checkpoint, files, place, "safetensors")
-    folder = checkpoint.path if checkpoint.path.is_dir() else None
-    if folder is None:
-        return []
-    copy_beside(folder, place)
-    (place / "quantize_config.json").unlink(missing_ok=True)
-    if not (folder / CONFIG).is_file():
-        return []
-    config = read_json(folder / CONFIG, "the configuration")
-    set_config(config, wanted)
-    (place / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
-    return [f"{CONFIG}: " + ("no quantization_config" if wanted is None else "quantization_config is written anew")]
+    items = [j.as_item() for j in jobs]
+    files = plan_files(checkpoint, out.name, items, others, describe, container="safetensors", folder=folder)
+    return write_checkpoint(
+        checkpoint, out, files, Beside(configure, (GPTQ_CONFIG,)), request, folder=folder, force=force, restart=restart, progress=progress
+    )
 
 
 def describe_config(jobs: Sequence[Job], ignored: Sequence[str]) -> dict[str, Any] | None:
@@ -174,15 +161,3 @@ def describe_config(jobs: Sequence[Job], ignored: Sequence[str]) -> dict[str, An
         "quant_method": form.method, "format": form.convention, "quantization_status": "compressed",
         "config_groups": {"group_0": group}, "ignore": list(ignored),
     }  # fmt: skip
-
-
-def list_ignored(others: Sequence[Tensor]) -> list[str]:
-    """Names of linear layers that are carried along."""
-    return sorted(
-        name_base(t.name) for t in others if t.name.endswith(".weight") and len(t.shape) == 2 and "embed" not in t.name
-    )
-
-
-def make_contract(fmt: AffineFormat, profile: str, digest: str, names: Mapping[str, str]) -> str:
-    """The text of a file's contract."""
-    return contract.Contract(fmt.name, profile, digest, names=names).as_text()

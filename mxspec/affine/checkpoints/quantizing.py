@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +12,7 @@ import numpy as np
 
 from mxspec.affine.checkpoints.bands import cut
 from mxspec.affine.checkpoints.contracts import digest_affine
-from mxspec.affine.checkpoints.files import (
-    Job,
-    describe_config,
-    list_ignored,
-    list_steps,
-    make_contract,
-    plan_files,
-    write_beside,
-)
+from mxspec.affine.checkpoints.files import GPTQ_CONFIG, Job, wants_folder, write_jobs
 from mxspec.affine.checkpoints.forms import AffineForm, find_form
 from mxspec.affine.checkpoints.groups import AffineCheckpoint, AffineGroup, open_affine
 from mxspec.affine.formats import AffineFormat, Offset, get_affine
@@ -29,17 +20,20 @@ from mxspec.affine.profiles import default_affine_profile, get_affine_profile
 from mxspec.affine.schema import AffineProfile
 from mxspec.affine.tensor import AffineTensor, quantize
 from mxspec.containers import contract
-from mxspec.containers.checkpoint import Checkpoint, open_checkpoint
-from mxspec.containers.converting import Progress
-from mxspec.containers.dequantizing import Dequantization
+from mxspec.containers.checkpoint import open_checkpoint
+from mxspec.containers.dequantizing import Dequantization, Run, check_dtype, write_numbers
 from mxspec.containers.header import Tensor
-from mxspec.containers.output import OutputFile, check_target
-from mxspec.containers.plain import PLAIN_DTYPES, read_plain
-from mxspec.containers.plainfiles import OUTPUT_DTYPES, PlainFile, plan_plain
+from mxspec.containers.pipeline import Progress
+from mxspec.containers.plain import read_plain
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.quantizing import Quantization, QuantizedTensor, Step, choose_tensors, list_copies, write_files
+from mxspec.containers.quantizing import (
+    Quantization,
+    QuantizedTensor,
+    choose_tensors,
+    list_others,
+    name_originals,
+)
 from mxspec.containers.refused import describe_refused
-from mxspec.containers.resuming import describe_input, resumable
 from mxspec.expressions import leaves
 
 
@@ -102,43 +96,24 @@ def quantize_affine(
     chosen_profile = get_affine_profile(profile or default_affine_profile(affine), affine)
     symmetric = is_symmetric(chosen_profile)
     checkpoint = open_checkpoint(source)
-    folder = check_output(checkpoint, source, out)
+    folder = wants_folder(checkpoint, out)
     chosen = choose_tensors(checkpoint, _Target(form, affine, symmetric), include, exclude)
     jobs = [
-        Job(
-            base, t, form, affine, (t.shape[0], t.shape[1]), partial(_quantize_band, t, affine, chosen_profile), symmetric=symmetric
-        )
+        Job(base, t, form, affine, (t.shape[0], t.shape[1]), partial(_quantize_band, t, affine, chosen_profile), symmetric)
         for base, t in chosen.items()
-    ]  # fmt: skip
-    taken = {t.name for t in chosen.values()}
-    others = [t for t in checkpoint.tensors.values() if t.name not in taken]
+    ]
+    others = list_others(checkpoint, chosen)
     digest = digest_affine(affine.name, chosen_profile.id)
-    names = {b: t.name for b, t in chosen.items() if t.name != f"{b}.weight"}
-    said = {contract.KEY: make_contract(affine, chosen_profile.id, digest, names)}
-    files = plan_files(checkpoint, jobs, others, out, said, folder=folder)
-    check_target(out, source=source, force=force)
+    said = contract.Contract(affine.name, chosen_profile.id, digest, names=name_originals(chosen)).as_text()
     request = {
-        "what": "quantize-affine", "inputs": describe_input([h.path for h in checkpoint.headers]), "format": affine.name,
-        "convention": convention, "profile": chosen_profile.id, "digest": digest, "chosen": sorted(chosen), "folder": folder,
-        "headers": [[f.name, f.header.hex()] for f in files],
+        "what": "quantize-affine", "format": affine.name, "convention": convention, "profile": chosen_profile.id, "digest": digest,
+        "chosen": sorted(chosen),
     }  # fmt: skip
-    notes: list[str] = []
-    with resumable(out, request, restart=restart) as journal:
-        place = journal.folder / out.name if folder else journal.folder
-        place.mkdir(exist_ok=True)
-        write_files(files, place, journal, list_steps, progress)
-        if folder:
-            notes = write_beside(checkpoint, files, place, describe_config(jobs, list_ignored(others)))
+    written = write_jobs(
+        checkpoint, out, jobs, others, {contract.KEY: said}, request, folder=folder, force=force, restart=restart, progress=progress
+    )
     made = tuple(QuantizedTensor(j.base, j.source.name, j.shape[0] * j.shape[1], None) for j in jobs)
-    written = tuple(out / f.name for f in files) if folder else (out,)
-    return Quantization(made, tuple(t.name for t in others), written, chosen_profile.id, journal.done > 0, tuple(notes))
-
-
-def check_output(checkpoint: Checkpoint, source: Path, out: Path) -> bool:
-    """Whether a folder is written. Raises ContainerError for a name of another container."""
-    if out.suffix == ".gguf":
-        raise ContainerError(f"affine integers are written as safetensors; name an output that ends in .safetensors, not {out.name}")
-    return (source.is_dir() or checkpoint.index is not None) and out.suffix != ".safetensors"
+    return Quantization(made, tuple(t.name for t in others), written.files, chosen_profile.id, written.resumed, written.notes)
 
 
 def _quantize_band(tensor: Tensor, fmt: AffineFormat, profile: AffineProfile, rows: tuple[int, int]) -> AffineTensor:
@@ -186,57 +161,28 @@ def dequantize_affine(
 
     Raises ContainerError, in one message, for what cannot be read or written, and ValueError for an unknown dtype.
     """
-    if dtype not in OUTPUT_DTYPES:
-        raise ValueError(f"dtype = {dtype!r} is not written; allowed are {', '.join(OUTPUT_DTYPES)}")
+    check_dtype(dtype)
     found = source if isinstance(source, AffineCheckpoint) else open_affine(source)
-    path, out, checkpoint = found.checkpoint.path, Path(out), found.checkpoint
     check_doubts(found)
-    folder = check_output(checkpoint, path, out)
-    files = plan_plain(checkpoint, list(found.groups.values()), found.others, dtype, out, folder=folder)
-    check_target(out, source=path, force=force)
-    request = {
-        "what": "dequantize-affine", "inputs": describe_input([h.path for h in checkpoint.headers]), "dtype": dtype, "folder": folder,
-        "groups": [[g.base, g.form.convention, g.format.name] for g in found.groups.values()],
-        "headers": [[f.name, f.header.hex()] for f in files],
-    }  # fmt: skip
-    with resumable(out, request, restart=restart) as journal:
-        place = journal.folder / out.name if folder else journal.folder
-        place.mkdir(exist_ok=True)
-        write_files(files, place, journal, lambda output, file: _list_decoding(output, file, dtype), progress)
-        if folder:
-            write_beside(checkpoint, files, place, None)
-    return Dequantization(
-        tuple(name for f in files for _, name in f.groups), sum(g.elements for g in found.groups.values()),
-        tuple(t.name for f in files for t in f.others), (), tuple(out / f.name for f in files) if folder else (out,), journal.done > 0,
+    folder = wants_folder(found.checkpoint, Path(out))
+    groups = list(found.groups.values())
+    request = {"what": "dequantize-affine", "groups": [[g.base, g.form.convention, g.format.name] for g in groups]}
+    return write_numbers(
+        found.checkpoint, Path(out), groups, found.others, lambda group: _list_bands(group, dtype), request, dtype=dtype, folder=folder,
+        left_out=GPTQ_CONFIG, force=force, restart=restart, progress=progress,
     )  # fmt: skip
 
 
-def _list_decoding(output: OutputFile, file: PlainFile[AffineGroup], dtype: str) -> Iterator[tuple[str, int, Step]]:
-    width = PLAIN_DTYPES[OUTPUT_DTYPES[dtype]].itemsize
-    for group, name in file.groups:
-        order = group.read_order()
-        back = None if order is None else np.argsort(order)
-        for rows in cut(group.shape):
-            size = width * (rows[1] - rows[0]) * group.shape[1]
-            yield name, size, partial(_decode_band, output, group, name, dtype, rows, order, back)
-    yield from list_copies(output, file.others)
+def _list_bands(group: AffineGroup, dtype: str) -> Iterator[Run]:
+    order, k = group.read_order(), group.shape[1]
+    for first, last in cut(group.shape):
+        yield first * k, last * k, partial(_decode_band, group, (first, last), order, dtype)
 
 
-def _decode_band(
-    output: OutputFile, group: AffineGroup, name: str, dtype: str, rows: tuple[int, int], order: Any, back: Any
-) -> int:
-    values = decode_band(group, rows, dtype, order, back)
-    data = np.ascontiguousarray(values).reshape(-1)
-    if sys.byteorder == "big":
-        data = data.byteswap()
-    output.write(name, rows[0] * group.shape[1] * data.itemsize, data.view(np.uint8))
-    return data.nbytes
-
-
-def decode_band(group: AffineGroup, rows: tuple[int, int], dtype: str, order: Any, back: Any) -> np.ndarray[Any, Any]:
+def _decode_band(group: AffineGroup, rows: tuple[int, int], order: Any, dtype: str) -> np.ndarray[Any, Any]:
     """Numbers of rows: each operation in the dtype of the scales, as the libraries have it."""
     made = group.read_band(rows)
     if order is not None:
         made = AffineTensor(format=made.format, codes=np.ascontiguousarray(made.codes[:, order]), scales=made.scales, offsets=made.offsets)
     values = made.dequantize(dtype, contract=made.format.dtype)
-    return values if back is None else values[:, back]
+    return values if order is None else values[:, np.argsort(order)]
