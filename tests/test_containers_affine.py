@@ -20,7 +20,6 @@ from mxspec.affine.checkpoints import (
     dequantize_affine,
     open_affine,
     quantize_affine,
-    words as quick,
 )
 from mxspec.containers import ContainerError, measure_footprint, open_checkpoint
 from mxspec.containers.header import read_at
@@ -119,8 +118,8 @@ def test_words_bit_by_bit(tmp_path: Path) -> None:
 def test_words_for_checkpoints_are_the_models(bits: int) -> None:
     codes = np.random.default_rng(bits).integers(0, 1 << bits, (3, 64), dtype=np.uint8)
     words = affine.pack_words(codes, bits)
-    assert np.array_equal(quick.pack_words(codes, bits), words)
-    assert np.array_equal(quick.unpack_words(words, bits), codes)
+    assert np.array_equal(bands.pack_words(codes, bits), words)
+    assert np.array_equal(bands.unpack_words(words, bits), codes)
 
 
 def test_there_and_back_is_the_same_file(tmp_path: Path) -> None:

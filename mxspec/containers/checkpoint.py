@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from mxspec.blocks import BlockTensor
 from mxspec.containers import gguf, safetensors
-from mxspec.containers.conventions import Form
+from mxspec.containers.conventions import Form, Scalar
 from mxspec.containers.groups import Doubt, Group, Grouping, group_tensors
 from mxspec.containers.header import Header, Tensor, open_file, read_at
 from mxspec.containers.marks import read_marks
@@ -43,9 +44,7 @@ def read_header(path: Path) -> Header:
         return safetensors.read_header(path)
     if path.suffix == ".gguf":
         return gguf.read_header(path)
-    raise Collector(path).stop(
-        Fault.MAGIC if size else Fault.TRUNCATED, "is neither GGUF nor safetensors, by its first bytes", offset=0
-    )
+    raise Collector(path).stop(Fault.MAGIC if size else Fault.TRUNCATED, "is neither GGUF nor safetensors, by its first bytes", offset=0)
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -67,11 +66,6 @@ class Index:
     path: Path
     weight_map: Mapping[str, str]
     metadata: Mapping[str, Any]
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Names of the shards."""
-        return tuple(sorted(set(self.weight_map.values())))
 
 
 def read_index(path: Path) -> Index:
@@ -98,7 +92,7 @@ def find_files(path: Path) -> tuple[list[Path], Index | None]:
     """
     if path.name.endswith(INDEX_SUFFIX):
         index = read_index(path)
-        return [path.parent / name for name in index.files], index
+        return [path.parent / name for name in sorted(set(index.weight_map.values()))], index
     if not path.is_dir():
         return [path], None
     indices = sorted(path.glob(f"*.safetensors{INDEX_SUFFIX}"))
@@ -158,26 +152,19 @@ class Checkpoint:
         if item is not None and (isinstance(item, bool) or not hasattr(item, "__index__")):
             raise TypeError(f"item is a {type(item).__name__}; pass an integer")
         group = self.blocks[base]
-        scales = read_scales(group)
+        scales, form, shape, start, which = read_scales(group), group.form, group.shape, 0, 0
         count = 1 if scales.tensor is None else len(scales.tensor[1])
-        shape, start, stop, which = group.shape, 0, group.elements, 0
         if item is not None or count > 1:
             if item is None or len(shape) < 2 or not 0 <= item < shape[0]:
-                raise ContainerError(
-                    f"{base} is a stack of {shape[0]} with a tensor scale each; pass item = 0 to {shape[0] - 1}"
-                )
-            size = group.elements // shape[0]
-            shape, start, stop = shape[1:], item * size, (item + 1) * size
-            which = item if count > 1 else 0
-        part = read_part(group, start, stop)
-        form = group.form
-        scale = None if scales.tensor is None else TensorScale(scales.tensor[0], scales.tensor[1][which])
-        profile = form.decoding_profile(scaled=scale is not None)
+                raise ContainerError(f"{base} is a stack of {shape[0]} with a tensor scale each; pass item = 0 to {shape[0] - 1}")
+            shape, which = shape[1:], item if count > 1 else 0
+            start = item * prod(shape)
+        part, scale = read_part(group, start, start + prod(shape)), scales.of_item(which)
+        profile = get_profile(form.decoding_profile(scaled=scale is not None), form.format)
         try:
             return BlockTensor(
-                format=form.format, profile=get_profile(profile, form.format), codes=part.codes.reshape(shape),
-                scales=part.scales.reshape(*shape[:-1], shape[-1] // form.format.k), tensor_scale=scale, shape=shape,
-                axis=len(shape) - 1,
+                format=form.format, profile=profile, codes=part.codes.reshape(shape),
+                scales=part.scales.reshape(*shape[:-1], shape[-1] // form.format.k), tensor_scale=scale, shape=shape, axis=len(shape) - 1,
             )  # fmt: skip
         except ValueError as error:  # bytes that no code or scale of the format has
             raise ContainerError(f"{self.path}, {clip(base)}: {error}") from error
@@ -199,6 +186,10 @@ class StoredScales:
         """Of one tensor."""
         return cls(*(None if s is None else (s.kind, (s.bits,)) for s in (tensor, inputs)))
 
+    def of_item(self, item: int = 0) -> TensorScale | None:
+        """The tensor scale of one of a stack, or of a tensor that is none."""
+        return None if self.tensor is None else TensorScale(self.tensor[0], self.tensor[1][item])
+
 
 def read_bits(tensor: Tensor) -> tuple[int, ...]:
     """float32 bits of a small stored tensor."""
@@ -212,13 +203,11 @@ def read_scales(group: Group) -> StoredScales:
 
 def interpret_scales(form: Form, bits: Mapping[str, tuple[int, ...]]) -> StoredScales:
     """What the float32 scales of these suffixes mean in a form."""
-    tensor = form.tensor_scale
-    inputs = next((s for s in form.input_scales if s.suffix in bits), None)
-    return StoredScales(
-        tensor=(tensor.kind, bits[tensor.suffix]) if tensor is not None and tensor.suffix in bits else None,
-        inputs=(inputs.kind, bits[inputs.suffix]) if inputs is not None else None,
-        alpha=bits.get(form.alpha) if form.alpha else None,
-    )
+
+    def pick(*places: Scalar | None) -> Scale | None:
+        return next(((p.kind, bits[p.suffix]) for p in places if p is not None and p.suffix in bits), None)
+
+    return StoredScales(pick(form.tensor_scale), pick(*form.input_scales), bits.get(form.alpha or ""))
 
 
 def open_checkpoint(path: str | Path, *, formats: Collection[str] = ()) -> Checkpoint:
@@ -234,10 +223,9 @@ def open_checkpoint(path: str | Path, *, formats: Collection[str] = ()) -> Check
     files, index = find_files(Path(path))
     headers = []
     for file in files:
-        header = read_header(file)
-        if header.problems:
-            raise ContainerError.of(file, header.problems[0])
-        headers.append(header)
+        headers.append(read_header(file))
+        if headers[-1].problems:
+            raise ContainerError.of(file, headers[-1].problems[0])
     problems = check_index(headers, index)
     if problems:
         raise ContainerError(problems[0])
@@ -256,10 +244,7 @@ def check_index(headers: list[Header], index: Index | None) -> list[str]:
                 problems.append(f"tensor {clip(tensor.name)} is in {holders[tensor.name]} and in {header.path.name}")
             holders[tensor.name] = header.path.name
     if index is not None:
-        for name, file in index.weight_map.items():
-            if holders.get(name) != file:
-                problems.append(f"the index puts tensor {clip(name)} in {clip(file)}, which does not hold it")
-        problems += [
-            f"tensor {clip(n)} of {f} is not in the index" for n, f in holders.items() if n not in index.weight_map
-        ]
+        said = index.weight_map
+        problems += [f"the index puts tensor {clip(n)} in {clip(f)}, which does not hold it" for n, f in said.items() if holders.get(n) != f]
+        problems += [f"tensor {clip(n)} of {f} is not in the index" for n, f in holders.items() if n not in said]
     return problems

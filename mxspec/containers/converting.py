@@ -133,7 +133,7 @@ def _list_steps(plan: GroupPlan, *, changes: list[TensorChange], exact: bool) ->
         # The eighth bit of an e4m3 scale is a sign, which moves no magnitude.
         folded = counts.reshape(-1, fmt.scale.code_count, counts.shape[1]).sum(axis=0)
         changed, ulps = int(folded[table > 0].sum()), int(table[folded > 0].max(initial=0))
-    before, after = (None if s is None else TensorScale(s[0], s[1][0]) for s in (plan.before.tensor, plan.after.tensor))
+    before, after = plan.before.of_item(), plan.after.of_item()
     if changed and exact:
         raise ContainerError(
             f"{group.base}: {changed} of {group.elements} values would change, since {before} has no exact counterpart in "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from mxspec.containers import contract
 from mxspec.containers.checkpoint import Checkpoint, StoredScales, open_checkpoint, read_scales
 from mxspec.containers.configuring import set_config
 from mxspec.containers.conventions import MARK_KEY
-from mxspec.containers.groups import Group
-from mxspec.containers.header import Header, Preamble, Tensor, count_items
+from mxspec.containers.groups import Group, StoredGroup
+from mxspec.containers.header import Header, Preamble, Tensor
 from mxspec.containers.parts import Chunk, cut, read_part
 from mxspec.containers.pipeline import (
     Beside,
@@ -33,7 +33,6 @@ from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.refused import describe_refused
 from mxspec.profiles import get_profile
-from mxspec.tensorscale import TensorScale
 
 #: Names of output dtypes, and safetensors' for them.
 OUTPUT_DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
@@ -55,23 +54,7 @@ class Dequantization:
     resumed: bool
 
 
-class Quantized(Protocol):
-    """A quantized tensor of a file."""
-
-    @property
-    def base(self) -> str:
-        """Its name."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of its numbers."""
-
-    @property
-    def codes(self) -> Tensor:
-        """Where its codes are."""
-
-
-G = TypeVar("G", bound=Quantized)
+G = TypeVar("G", bound=StoredGroup[Any])
 #: First and last number of a run of a tensor, and what decodes it.
 Run = tuple[int, int, Callable[[], "np.ndarray[Any, Any]"]]
 
@@ -146,7 +129,7 @@ def write_numbers(
     items, carried = [], list(others)
     for group in groups:
         name = names.get(group.base, f"{group.base}.weight")
-        stored = Tensor(name, OUTPUT_DTYPES[dtype], group.shape, 0, kind.itemsize * (count_items(group.shape) or 0), Path())
+        stored = Tensor(name, OUTPUT_DTYPES[dtype], group.shape, 0, kind.itemsize * group.elements, Path())
         items.append(Item(group.base, name, group.codes, (stored,), partial(list_steps, group, name)))
 
     def describe(headers: Sequence[Header], _: Sequence[Item]) -> Preamble:
@@ -157,7 +140,7 @@ def write_numbers(
         checkpoint, out, files, Beside(lambda config: set_config(config, None), (left_out,)), {**request, "dtype": dtype},
         folder=folder, force=force, restart=restart, progress=progress,
     )  # fmt: skip
-    made, elements = tuple(i.label for i in items), sum(count_items(g.shape) or 0 for g in groups)
+    made, elements = tuple(i.label for i in items), sum(g.elements for g in groups)
     return Dequantization(made, elements, tuple(t.name for t in carried), tuple(dropped), written.files, written.resumed)
 
 
@@ -181,7 +164,7 @@ def _list_runs(group: Group, dtype: str) -> Iterator[Run]:
 
 def _decode_run(group: Group, scales: StoredScales, item: int, start: int, stop: int, dtype: str) -> np.ndarray[Any, Any]:
     form, part = group.form, read_part(group, start, stop)
-    scale = None if scales.tensor is None else TensorScale(scales.tensor[0], scales.tensor[1][item])
+    scale = scales.of_item(item)
     profile = get_profile(form.decoding_profile(scaled=scale is not None), form.format)
     codes = part.codes.reshape(-1, form.format.k)
     try:

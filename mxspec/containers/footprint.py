@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from math import prod
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mxspec import layouts
 from mxspec.containers.checkpoint import Checkpoint, open_checkpoint
@@ -84,12 +86,8 @@ def _measure(group: Group) -> Share:
     blocks = group.elements // fmt.k
     codes = group.elements * fmt.element.bits // 8
     stored = group.codes.size + (group.scales.size if group.scales else 0)
-    columns = group.shape[-1] // fmt.k
-    matrices = 1
-    for n in group.shape[:-2]:
-        matrices *= n
-    rows = group.shape[-2] if len(group.shape) > 1 else 1
-    tiles = matrices * layouts.get_layout(KERNEL_LAYOUT).size((rows, columns)) if blocks else 0
+    rows, columns = group.shape[-2] if len(group.shape) > 1 else 1, group.shape[-1] // fmt.k
+    tiles = prod(group.shape[:-2]) * layouts.get_layout(KERNEL_LAYOUT).size((rows, columns)) if blocks else 0
     return Share(
         convention=form.convention, format_name=form.format_name, codes_layout=form.codes.layout,
         scales_layout=form.codes.layout if form.scales is None else KERNEL_LAYOUT if form.tiled else "row-major", tensors=1,
@@ -98,12 +96,20 @@ def _measure(group: Group) -> Share:
     )  # fmt: skip
 
 
-def _add(one: Share, other: Share) -> Share:
-    return Share(
-        one.convention, one.format_name, one.codes_layout, one.scales_layout, one.tensors + other.tensors,
-        one.elements + other.elements, one.codes + other.codes, one.scales + other.scales, one.padding + other.padding,
-        one.tensor_scales + other.tensor_scales, one.padding_in_tiles + other.padding_in_tiles,
-    )  # fmt: skip
+S = TypeVar("S", bound=Any)
+
+
+def sum_up(shares: Iterable[S]) -> tuple[S, ...]:
+    """Shares of one kind as one: numbers are added, everything else is what makes the kind."""
+    found: dict[Hashable, S] = {}
+    for share in shares:
+        values = [getattr(share, f.name) for f in fields(share)]
+        kind = tuple(v for v in values if not isinstance(v, int))
+        old = found.get(kind)
+        if old is not None:
+            values = [v + getattr(old, f.name) if isinstance(v, int) else v for f, v in zip(fields(share), values, strict=True)]
+        found[kind] = type(share)(*values)
+    return tuple(found.values())
 
 
 def measure_footprint(
@@ -118,22 +124,13 @@ def measure_footprint(
     Raises ContainerError for what cannot be read.
     """
     checkpoint = source if isinstance(source, Checkpoint) else open_checkpoint(source, formats=formats)
-    shares: dict[tuple[str, str], Share] = {}
-    for group in checkpoint.blocks.values():
-        found = _measure(group)
-        key = (found.convention, found.format_name)
-        shares[key] = _add(shares[key], found) if key in shares else found
+    groups = checkpoint.blocks.values()
     # Marks are among the others: no kernel reads them.
-    members = {t.name for g in checkpoint.blocks.values() for t in g.members if t is not g.mark}
-    others: dict[str, Others] = {}
-    for tensor in checkpoint.tensors.values():
-        if tensor.name not in members and tensor.name not in apart:
-            before = others.get(tensor.dtype, Others(tensor.dtype, 0, 0))
-            others[tensor.dtype] = Others(tensor.dtype, before.tensors + 1, before.size + tensor.size)
-    size = sum(h.file_size for h in checkpoint.headers)
-    headers = sum(h.data_start for h in checkpoint.headers)
+    counted = {t.name for g in groups for t in g.members if t is not g.mark}.union(apart)
+    others = sum_up(Others(t.dtype, 1, t.size) for t in checkpoint.tensors.values() if t.name not in counted)
+    size, headers = (sum(getattr(h, name) for h in checkpoint.headers) for name in ("file_size", "data_start"))
     stored = sum(t.size for t in checkpoint.tensors.values())
     return Footprint(
-        checkpoint.path, checkpoint.container, len(checkpoint.headers), size, tuple(shares.values()),
-        tuple(sorted(others.values(), key=lambda o: -o.size)), headers, size - headers - stored,
+        checkpoint.path, checkpoint.container, len(checkpoint.headers), size, sum_up(map(_measure, groups)),
+        tuple(sorted(others, key=lambda o: -o.size)), headers, size - headers - stored,
     )  # fmt: skip

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from mxspec.containers.dtypes import GGML_NUMBERS, GGML_TYPES
 from mxspec.containers.header import SIZE_LIMIT, Header, Tensor, check_spans, count_items, open_file, round_up
-from mxspec.containers.problems import Collector, Fault
+from mxspec.containers.problems import Collector, ContainerError, Fault
 from mxspec.containers.text import MAX_WIDE, clip
 
 MAGIC: Final = b"GGUF"
@@ -48,22 +49,19 @@ class _Cursor:
         self.file, self.size, self.place, self.at = file, size, place, 0
         self.kept = self.strings = 0
 
+    def _advance(self, count: int, what: str) -> None:
+        if count > self.size - self.at:
+            raise self.stop(Fault.TRUNCATED, f"{what} takes {count} bytes, {self.size - self.at} are left", self.at)
+        self.at += count
+
     def take(self, count: int, what: str) -> bytes:
         """The next bytes."""
-        if count > self.size - self.at:
-            raise self.place.stop(
-                Fault.TRUNCATED, f"{what} takes {count} bytes, {self.size - self.at} are left", offset=self.at
-            )
-        self.at += count
+        self._advance(count, what)
         return self.file.read(count)
 
     def skip(self, count: int, what: str) -> None:
         """Pass over bytes."""
-        if count > self.size - self.at:
-            raise self.place.stop(
-                Fault.TRUNCATED, f"{what} takes {count} bytes, {self.size - self.at} are left", offset=self.at
-            )
-        self.at += count
+        self._advance(count, what)
         self.file.seek(self.at)
 
     def number(self, width: int, what: str) -> int:
@@ -74,19 +72,19 @@ class _Cursor:
         """The next string."""
         place, length = self.at, self.number(8, what)
         if length > limit:
-            raise self.place.stop(
-                Fault.HEADER_SIZE, f"{what} claims {length} bytes; at most {limit} are read", offset=place
-            )
+            raise self.stop(Fault.HEADER_SIZE, f"{what} claims {length} bytes; at most {limit} are read", place)
         self.kept += length
         if self.kept > _MAX_KEPT:
-            raise self.place.stop(
-                Fault.HEADER_SIZE, f"with {what} its texts have more than {_MAX_KEPT} bytes, which is all that is read", offset=place
-            )
-        data = self.take(length, what)
+            text = f"with {what} its texts have more than {_MAX_KEPT} bytes, which is all that is read"
+            raise self.stop(Fault.HEADER_SIZE, text, place)
         try:
-            return data.decode("utf-8")
+            return self.take(length, what).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise self.place.stop(Fault.HEADER_TEXT, f"{what} is not UTF-8", offset=place + 8 + error.start) from error
+            raise self.stop(Fault.HEADER_TEXT, f"{what} is not UTF-8", place + 8 + error.start) from error
+
+    def stop(self, fault: Fault, text: str, offset: int, tensor: str | None = None) -> ContainerError:
+        """The error to raise where reading cannot go on."""
+        return self.place.stop(fault, text, tensor=tensor, offset=offset)
 
 
 def read_header(path: Path) -> Header:
@@ -99,15 +97,15 @@ def read_header(path: Path) -> Header:
     with file:
         cursor = _Cursor(file, file_size, place)
         if cursor.take(4, "the magic") != MAGIC:
-            raise place.stop(Fault.MAGIC, "does not begin with GGUF", offset=0)
+            raise cursor.stop(Fault.MAGIC, "does not begin with GGUF", 0)
         version = cursor.number(4, "the version")
         if version not in (2, 3):
             hint = "; it is big-endian, which is not read" if version in (2 << 24, 3 << 24) else ""
-            raise place.stop(Fault.VERSION, f"version {version:#x}; 2 and 3 are read{hint}", offset=4)
+            raise cursor.stop(Fault.VERSION, f"version {version:#x}; 2 and 3 are read{hint}", 4)
         tensors, keys = cursor.number(8, "the number of tensors"), cursor.number(8, "the number of keys")
         for count, limit, what, at in ((tensors, _MAX_TENSORS, "tensors", 8), (keys, _MAX_KEYS, "keys", 16)):
             if count > limit:
-                raise place.stop(Fault.COUNT, f"the header claims {count} {what}; at most {limit} are read", offset=at)
+                raise cursor.stop(Fault.COUNT, f"the header claims {count} {what}; at most {limit} are read", at)
         first = cursor.at
         metadata, alignment = _read_keys(cursor, keys)
         key_end = cursor.at
@@ -120,10 +118,7 @@ def read_header(path: Path) -> Header:
     found = [t for info in infos if (t := _place_tensor(*info, path, data_start, file_size, alignment, place))]
     if len(found) == len(infos):
         check_spans(found, place, start=data_start, stop=file_size, contiguous=False)
-    return Header(
-        path=path, container="gguf", tensors=tuple(found), metadata=metadata, file_size=file_size, data_start=data_start,
-        keys=kept, key_count=keys, alignment=alignment, problems=tuple(place.found),
-    )  # fmt: skip
+    return Header(path, "gguf", tuple(found), metadata, file_size, data_start, kept, keys, alignment, tuple(place.found))
 
 
 def _read_keys(cursor: _Cursor, count: int) -> tuple[dict[str, str], int]:
@@ -134,7 +129,7 @@ def _read_keys(cursor: _Cursor, count: int) -> tuple[dict[str, str], int]:
         start = cursor.at
         key = cursor.text("a key")
         if key in seen:
-            raise cursor.place.stop(Fault.KEY, f"key {clip(key)!r} occurs twice", offset=start)
+            raise cursor.stop(Fault.KEY, f"key {clip(key)!r} occurs twice", start)
         seen.add(key)
         kind = cursor.number(4, f"the type of key {clip(key)}")
         if key == "general.alignment":
@@ -149,37 +144,29 @@ def _read_keys(cursor: _Cursor, count: int) -> tuple[dict[str, str], int]:
 def _read_alignment(cursor: _Cursor, kind: int) -> int:
     at = cursor.at
     if kind != _UINT32:
-        raise cursor.place.stop(
-            Fault.ALIGNMENT, f"general.alignment has type {kind}; it is a uint32 (4)", offset=at - 4
-        )
+        raise cursor.stop(Fault.ALIGNMENT, f"general.alignment has type {kind}; it is a uint32 (4)", at - 4)
     alignment = cursor.number(4, "general.alignment")
     if alignment == 0 or alignment & (alignment - 1):
-        raise cursor.place.stop(Fault.ALIGNMENT, f"general.alignment is {alignment}; it is a power of two", offset=at)
+        raise cursor.stop(Fault.ALIGNMENT, f"general.alignment is {alignment}; it is a power of two", at)
     return alignment
 
 
 def _skip_value(cursor: _Cursor, kind: int, what: str) -> None:
+    at, many = cursor.at, 1
+    if kind == _ARRAY:
+        kind, many = cursor.number(4, what), cursor.number(8, what)
+        if kind != _STRING and kind not in _WIDTHS:
+            raise cursor.stop(Fault.KEY, f"{what} is an array of type {kind}, which no array has", at)
+        cursor.strings += many if kind == _STRING else 0
+        if cursor.strings > _MAX_STRINGS:
+            raise cursor.stop(Fault.COUNT, f"{what} claims {many} strings; at most {_MAX_STRINGS} in all are read", at + 4)
     if kind in _WIDTHS:
-        cursor.skip(_WIDTHS[kind], what)
+        cursor.skip(_WIDTHS[kind] * many, what)
     elif kind == _STRING:
-        cursor.skip(cursor.number(8, what), what)
-    elif kind == _ARRAY:
-        at = cursor.at
-        inner, count = cursor.number(4, what), cursor.number(8, what)
-        if inner in _WIDTHS:
-            cursor.skip(_WIDTHS[inner] * count, what)
-        elif inner == _STRING:
-            cursor.strings += count
-            if cursor.strings > _MAX_STRINGS:
-                raise cursor.place.stop(
-                    Fault.COUNT, f"{what} claims {count} strings; at most {_MAX_STRINGS} in all are read", offset=at + 4
-                )
-            for _ in range(count):
-                cursor.skip(cursor.number(8, what), what)
-        else:
-            raise cursor.place.stop(Fault.KEY, f"{what} is an array of type {inner}, which no array has", offset=at)
+        for _ in range(many):
+            cursor.skip(cursor.number(8, what), what)
     else:
-        raise cursor.place.stop(Fault.KEY, f"{what} has type {kind}; types are 0 to 12", offset=cursor.at - 4)
+        raise cursor.stop(Fault.KEY, f"{what} has type {kind}; types are 0 to 12", at - 4)
 
 
 def _read_infos(cursor: _Cursor, count: int) -> list[tuple[str, tuple[int, ...], int, int, int]]:
@@ -189,18 +176,14 @@ def _read_infos(cursor: _Cursor, count: int) -> list[tuple[str, tuple[int, ...],
         start = cursor.at
         name = cursor.text("a tensor's name")
         if name in seen:
-            raise cursor.place.stop(Fault.NAME, "the name occurs twice", tensor=clip(name), offset=start)
+            raise cursor.stop(Fault.NAME, "the name occurs twice", start, clip(name))
         seen.add(name)
         if len(name.encode()) >= MAX_NAME:
-            cursor.place.note(
-                Fault.NAME, f"the name has {len(name.encode())} bytes; ggml reads at most {MAX_NAME - 1}",
-                tensor=clip(name), offset=start,
-            )  # fmt: skip
+            text = f"the name has {len(name.encode())} bytes; ggml reads at most {MAX_NAME - 1}"
+            cursor.place.note(Fault.NAME, text, tensor=clip(name), offset=start)
         at, rank = cursor.at, cursor.number(4, "a rank")
         if rank > MAX_RANK:
-            raise cursor.place.stop(
-                Fault.SHAPE, f"{rank} axes; ggml has at most {MAX_RANK}", tensor=clip(name), offset=at
-            )
+            raise cursor.stop(Fault.SHAPE, f"{rank} axes; ggml has at most {MAX_RANK}", at, clip(name))
         sizes = struct.unpack(f"<{rank}Q", cursor.take(8 * rank, "a shape"))
         infos.append((name, sizes[::-1], cursor.number(4, "a type"), cursor.number(8, "an offset"), at))
     return infos
@@ -210,33 +193,22 @@ def _place_tensor(
     name: str, shape: tuple[int, ...], number: int, offset: int, at: int, path: Path, data_start: int, file_size: int,
     alignment: int, place: Collector,
 ) -> Tensor | None:  # fmt: skip
-    shown = clip(name)
-    kind = GGML_TYPES.get(number)
+    def note(fault: Fault, text: str, where: int = at) -> Tensor | None:
+        place.note(fault, text, tensor=clip(name), offset=where)
+        return None
+
+    kind, items, row = GGML_TYPES.get(number), count_items(shape), shape[-1] if shape else 1
     if kind is None:
-        place.note(Fault.DTYPE, f"type {number} is not one of ggml's", tensor=shown, offset=at)
-        return None
-    items = count_items(shape)
+        return note(Fault.DTYPE, f"type {number} is not one of ggml's")
     if items is None or any(n >= SIZE_LIMIT for n in shape):
-        place.note(Fault.SIZE, f"shape {list(shape)} has 2^63 items or more", tensor=shown, offset=at)
-        return None
-    if (shape[-1] if shape else 1) % kind.items:
-        place.note(
-            Fault.SHAPE, f"its rows have {shape[-1] if shape else 1} items; {kind.name} stores blocks of {kind.items}",
-            tensor=shown, offset=at,
-        )  # fmt: skip
-        return None
-    size = items // kind.items * kind.size
-    begin = data_start + offset
+        return note(Fault.SIZE, f"shape {list(shape)} has 2^63 items or more")
+    if row % kind.items:
+        return note(Fault.SHAPE, f"its rows have {row} items; {kind.name} stores blocks of {kind.items}")
+    size, begin = items // kind.items * kind.size, data_start + offset
     if offset % alignment:
-        place.note(
-            Fault.OFFSET, f"its data begin {offset} bytes into the data, no multiple of the alignment {alignment}",
-            tensor=shown, offset=begin,
-        )  # fmt: skip
+        note(Fault.OFFSET, f"its data begin {offset} bytes into the data, no multiple of the alignment {alignment}", begin)
     if begin + size > file_size:
-        place.note(
-            Fault.TRUNCATED, f"its data end at byte {begin + size}, the file at {file_size}", tensor=shown, offset=begin
-        )
-        return None
+        return note(Fault.TRUNCATED, f"its data end at byte {begin + size}, the file at {file_size}", begin)
     return Tensor(name, kind.name, shape, begin, size, path)
 
 
@@ -269,23 +241,13 @@ def lay_out(
     keys: encoded pairs; metadata are added to them. `general.alignment` is the caller's to add.
     """
     pairs = keys + b"".join(encode_text_key(k, v) for k, v in metadata.items())
-    head = MAGIC + struct.pack("<IQQ", 3, len(tensors), key_count + len(metadata)) + pairs
-    infos, offset = b"", 0
-    starts = []
-    parts = []
-    for tensor in tensors:
-        parts.append(
-            encode_string(tensor.name)
-            + struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape[::-1])
-            + struct.pack("<IQ", GGML_NUMBERS[tensor.dtype], offset)
-        )
+    infos, starts, offset = [], [], 0
+    for t in tensors:
+        sizes = struct.pack(f"<I{len(t.shape)}Q", len(t.shape), *t.shape[::-1])
+        infos.append(encode_string(t.name) + sizes + struct.pack("<IQ", GGML_NUMBERS[t.dtype], offset))
         starts.append(offset)
-        offset += round_up(tensor.size, alignment)
-    infos = b"".join(parts)
-    data_start = round_up(len(head) + len(infos), alignment)
-    header = (head + infos).ljust(data_start, b"\0")
-    placed = [
-        Tensor(t.name, t.dtype, t.shape, data_start + start, t.size, path)
-        for t, start in zip(tensors, starts, strict=True)
-    ]
-    return header, placed
+        offset += round_up(t.size, alignment)
+    head = MAGIC + struct.pack("<IQQ", 3, len(tensors), key_count + len(metadata)) + pairs + b"".join(infos)
+    data_start = round_up(len(head), alignment)
+    placed = [replace(t, offset=data_start + start, path=path) for t, start in zip(tensors, starts, strict=True)]
+    return head.ljust(data_start, b"\0"), placed

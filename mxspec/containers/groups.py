@@ -1,12 +1,13 @@
-"""Which stored tensors belong together as one block-quantized tensor, and what is missing where they do not fit."""
+"""Which stored tensors belong together as one quantized tensor, and what is missing where they do not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
-from mxspec.containers.conventions import FORMS, CodeShape, Form, Scalar
+from mxspec.containers.conventions import FORMS, MARK_SUFFIX, BaseForm, CodeShape, Form
 from mxspec.containers.header import Tensor, count_items
 
 
@@ -45,21 +46,19 @@ class Fault:
     offset: int | None = None
 
 
+F = TypeVar("F", bound=BaseForm)
+
+
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The stored tensors of one block-quantized tensor."""
+class StoredGroup(Generic[F]):
+    """The stored tensors of one quantized tensor."""
 
     base: str
-    form: Form
-    #: Logical shape; the last axis lies along blocks.
+    form: F
+    #: Logical shape; the last axis lies along blocks or groups.
     shape: tuple[int, ...]
-    codes: Tensor
-    #: None where the codes' tensor holds them too.
-    scales: Tensor | None
-    #: float32 scales by suffix, as far as they are there.
-    scalars: Mapping[str, Tensor]
-    #: The tensor that says what it is.
-    mark: Tensor | None = None
+    #: Stored tensors by suffix, as far as they are there; the codes first.
+    parts: Mapping[str, Tensor]
 
     @property
     def elements(self) -> int:
@@ -67,9 +66,36 @@ class Group:
         return count_items(self.shape) or 0
 
     @property
+    def codes(self) -> Tensor:
+        """Where the codes are."""
+        return self.parts[self.form.codes.suffix]
+
+    @property
     def members(self) -> tuple[Tensor, ...]:
         """All stored tensors of the group."""
-        return (*(t for t in (self.codes, self.scales) if t), *self.scalars.values(), *((self.mark,) if self.mark else ()))
+        return tuple(self.parts.values())
+
+
+class Group(StoredGroup[Form]):
+    """The stored tensors of one block-quantized tensor."""
+
+    __slots__ = ()
+
+    @property
+    def scales(self) -> Tensor | None:
+        """The block scales; None where the codes' tensor holds them too."""
+        return None if self.form.scales is None else self.parts[self.form.scales.suffix]
+
+    @property
+    def scalars(self) -> Mapping[str, Tensor]:
+        """float32 scales by suffix."""
+        others = (self.form.codes, self.form.scales)
+        return {s: t for s, t in self.parts.items() if s != MARK_SUFFIX and all(o is None or s != o.suffix for o in others)}
+
+    @property
+    def mark(self) -> Tensor | None:
+        """The tensor that says what it is."""
+        return self.parts.get(MARK_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +103,25 @@ class Doubt:
     """Tensors that look like a form's and do not fit it."""
 
     base: str
-    form: Form
+    form: BaseForm
+    #: The codes first.
     members: tuple[Tensor, ...]
     faults: tuple[Fault, ...]
+
+    @property
+    def tensor(self) -> Tensor:
+        """The codes."""
+        return self.members[0]
+
+    @property
+    def text(self) -> str:
+        """What is wrong first."""
+        return self.faults[0].text
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether it fits more than one format."""
+        return self.faults[0].misfit is Misfit.AMBIGUOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +134,36 @@ class Grouping:
     others: tuple[Tensor, ...]
 
 
-_SCALE_DTYPES = ("U8", "F8_E8M0", "F8_E4M3")
+G = TypeVar("G", bound=StoredGroup[Any])
+
+
+def sort_out(
+    tensors: Mapping[str, Tensor], list_fits: Callable[[Tensor], Iterator[G | Doubt]], taken: set[str]
+) -> tuple[list[list[G]], list[Doubt]]:
+    """Tensors in groups: of each the forms of the first convention that fits it, or else what is wrong with the likeliest.
+
+    list_fits: how a tensor fits every form whose codes it may be. taken: names of tensors that are none; those of groups and doubts
+    are added.
+    """
+    found: list[list[G]] = []
+    doubts: list[Doubt] = []
+    for tensor in tensors.values():
+        if tensor.name in taken:
+            continue
+        fitting: list[G] = []
+        failing: list[Doubt] = []
+        for fit in list_fits(tensor):
+            if isinstance(fit, Doubt):
+                failing.append(fit)
+            elif not fitting or fit.form.convention == fitting[0].form.convention:
+                fitting.append(fit)
+        if fitting:
+            found.append(fitting)
+            taken.update(t.name for t in fitting[0].members)
+        elif failing:
+            doubts.append(min(failing, key=lambda d: len(d.faults)))
+            taken.update(t.name for t in doubts[-1].members)
+    return found, doubts
 
 
 def group_tensors(
@@ -104,45 +175,32 @@ def group_tensors(
     codes of 4, 6 and 8 bits as the same bytes beside padded scales, and short rows fit more than one.)
     marks: what the file says of single tensors, by base name.
     """
-    marks = marks or {}
-    found: dict[str, list[Group]] = {}
-    doubts: list[Doubt] = []
-    taken: set[str] = set()
-    for tensor in tensors.values():
-        if tensor.name in taken:
-            continue
-        tried = [fit(form, base, tensors, marks.get(base)) for form, base in _candidates(tensor, tensors, container, marks)]
-        fitting = [t for t in tried if isinstance(t, Group)]
-        if fitting:
-            found[tensor.name] = [g for g in fitting if g.form.convention == fitting[0].form.convention]
-            taken.update(t.name for t in fitting[0].members)
-        elif tried:
-            doubt = min((t for t in tried if isinstance(t, Doubt)), key=lambda t: len(t.faults))
-            doubts.append(doubt)
-            taken.update(t.name for t in doubt.members)
-    certain = {g[0].form.format_name for g in found.values() if len(g) == 1} | set(formats)
-    shared = set.intersection(*({g.form.format_name for g in gs} for gs in found.values())) if found else set()
+    known, taken = marks or {}, set[str]()
+
+    def list_fits(tensor: Tensor) -> Iterator[Group | Doubt]:
+        return (fit(form, base, tensors, known.get(base)) for form, base in _candidates(tensor, tensors, container, known))
+
+    found, doubts = sort_out(tensors, list_fits, taken)
+    names = [{g.form.format_name for g in several} for several in found]
+    certain = set().union(*(n for n in names if len(n) == 1), formats)
+    shared = set.intersection(*names) if names else set()
     groups: list[Group] = []
-    for several in found.values():
-        names = {g.form.format_name for g in several}
-        for narrowed in (names & set(formats), names & certain, names & shared):
+    for several, own in zip(found, names, strict=True):
+        for narrowed in (own & set(formats), own & certain, own & shared):
             if len(several) > 1 and len(narrowed) == 1:
                 several = [g for g in several if g.form.format_name in narrowed]
         if len(several) == 1:
-            groups.append(several[0])
+            groups += several
         else:
             doubts.append(_make_ambiguous(several))
-    others = tuple(t for t in tensors.values() if t.name not in taken)
-    return Grouping(tuple(groups), tuple(doubts), others)
+    return Grouping(tuple(groups), tuple(doubts), tuple(t for t in tensors.values() if t.name not in taken))
 
 
 def _make_ambiguous(several: Sequence[Group]) -> Doubt:
     first = several[0]
     names = " and ".join(f"{g.form.format_name} of shape {list(g.shape)}" for g in several)
     text = f"fits {first.form.convention} {names} alike; say which it is (--format)"
-    return Doubt(
-        first.base, first.form, first.members, (Fault(Misfit.AMBIGUOUS, first.codes.name, text, first.codes.offset),)
-    )
+    return Doubt(first.base, first.form, first.members, (Fault(Misfit.AMBIGUOUS, first.codes.name, text, first.codes.offset),))
 
 
 def _candidates(
@@ -167,7 +225,7 @@ def _is_claimed(form: Form, base: str, tensor: Tensor, tensors: Mapping[str, Ten
         return True
     assert form.scales is not None
     scales = tensors.get(base + form.scales.suffix)
-    if scales is not None and scales.dtype in _SCALE_DTYPES:
+    if scales is not None and scales.dtype in ("U8", "F8_E8M0", "F8_E4M3"):
         return True
     if form.tensor_scale is not None and base + form.tensor_scale.suffix in tensors:
         return True
@@ -176,109 +234,62 @@ def _is_claimed(form: Form, base: str, tensor: Tensor, tensors: Mapping[str, Ten
 
 def fit(form: Form, base: str, tensors: Mapping[str, Tensor], mark: Mark | None = None) -> Group | Doubt:
     """The group of a base in a form, or why it is none."""
-    codes = tensors[base + form.codes.suffix]
+    parts: dict[str, Tensor] = {}
     faults: list[Fault] = []
-    members: list[Tensor] = [codes]
-    if mark is not None and mark.tensor is not None:
-        members.append(mark.tensor)
-        if mark.fault:
-            faults.append(Fault(Misfit.MARK, mark.tensor.name, mark.fault, mark.tensor.offset))
+
+    def note(misfit: Misfit, tensor: Tensor, text: str) -> None:
+        faults.append(Fault(misfit, tensor.name, text, tensor.offset))
+
+    def take(suffix: str, due: str = "") -> Tensor | None:
+        """A part; due: what is missing without it."""
+        found = tensors.get(base + suffix)
+        if found is not None:
+            parts[suffix] = found
+        elif due:
+            faults.append(Fault(Misfit.MISSING, codes.name, f"its {due} not there"))
+        return found
+
+    if mark is not None and mark.tensor is not None and mark.fault:
+        note(Misfit.MARK, mark.tensor, mark.fault)
+    codes = parts[form.codes.suffix] = tensors[base + form.codes.suffix]
     shape = form.logical_shape(codes.shape)
     if codes.dtype not in form.codes.dtypes:
-        due = " or ".join(form.codes.dtypes)
-        faults.append(
-            Fault(Misfit.DTYPE, codes.name, f"is {codes.dtype}; {form.convention} {form.format_name} has {due}", codes.offset)
-        )
+        note(Misfit.DTYPE, codes, f"is {codes.dtype}; {form.name} has {' or '.join(form.codes.dtypes)}")
         shape = None
     elif shape is None or len(shape) not in form.ranks:
         ranks = " or ".join(map(str, form.ranks))
-        faults.append(
-            Fault(
-                Misfit.RANK, codes.name,
-                f"shape {list(codes.shape)} is none of {form.convention} {form.format_name}; codes have {ranks} axes",
-                codes.offset,
-            )
-        )  # fmt: skip
+        note(Misfit.RANK, codes, f"shape {list(codes.shape)} is none of {form.name}; codes have {ranks} axes")
         shape = None
     elif shape[-1] % form.row_multiple:
-        faults.append(
-            Fault(
-                Misfit.ROW, codes.name,
-                f"rows have {shape[-1]} elements; {form.convention} {form.format_name} needs a multiple of {form.row_multiple}",
-                codes.offset,
-            )
-        )  # fmt: skip
+        note(Misfit.ROW, codes, f"rows have {shape[-1]} elements; {form.name} needs a multiple of {form.row_multiple}")
         shape = None
-    scales = None
-    if form.scales is not None:
-        scales = _find_scales(form, base, shape, tensors, faults)
-        members += [scales] if scales else []
-    stacked = shape[0] if shape is not None and len(shape) == 3 else 1
-    scalars = {}
-    for scalar in (*([form.tensor_scale] if form.tensor_scale else []), *form.input_scales):
-        found = _find_scalar(form, scalar, base, stacked, tensors, faults)
-        if found is not None:
-            scalars[scalar.suffix] = found
-    if form.alpha and (found := tensors.get(base + form.alpha)) is not None:
-        scalars[form.alpha] = found
-        _check_scalar(found, 1, faults)
-    members += scalars.values()
+    if form.scales is not None and (scales := take(form.scales.suffix, f"block scales {base}{form.scales.suffix} are")) is not None:
+        if scales.dtype not in form.scales.dtypes:
+            note(Misfit.DTYPE, scales, f"is {scales.dtype}; {form.name} has {' or '.join(form.scales.dtypes)}")
+        if shape is not None and scales.shape != form.scale_shape(shape):
+            text = f"shape {list(scales.shape)} is not the {list(form.scale_shape(shape))} of codes of shape {list(shape)}"
+            if len(shape) > 1 and scales.shape == form.tile_shape(shape):
+                note(Misfit.TILED, scales, f"{text}; it is that of scales in 128x4 tiles")
+            else:
+                note(Misfit.SHAPE, scales, text)
+    # Each of a stack may have a tensor scale of its own.
+    stacked = shape[0] if shape is not None and len(shape) == 3 and form.container == "gguf" else 1
+    for scalar in (form.tensor_scale, *form.input_scales):
+        if scalar is not None:
+            found = take(scalar.suffix, "" if scalar.optional else f"tensor scale {base}{scalar.suffix} is")
+            faults += [] if found is None else _check_scalar(found, stacked)
+    if form.alpha is not None and (found := take(form.alpha)) is not None:
+        faults += _check_scalar(found, 1)
+    if mark is not None and mark.tensor is not None:
+        parts[MARK_SUFFIX] = mark.tensor
     if faults or shape is None:
-        return Doubt(base, form, tuple(members), tuple(faults))
-    return Group(base, form, shape, codes, scales, scalars, mark.tensor if mark is not None else None)
+        return Doubt(base, form, tuple(parts.values()), tuple(faults))
+    return Group(base, form, shape, parts)
 
 
-def _find_scales(
-    form: Form, base: str, shape: tuple[int, ...] | None, tensors: Mapping[str, Tensor], faults: list[Fault]
-) -> Tensor | None:
-    assert form.scales is not None
-    name = base + form.scales.suffix
-    scales = tensors.get(name)
-    if scales is None:
-        faults.append(Fault(Misfit.MISSING, base + form.codes.suffix, f"its block scales {name} are not there"))
-        return None
-    if scales.dtype not in form.scales.dtypes:
-        due = " or ".join(form.scales.dtypes)
-        faults.append(
-            Fault(
-                Misfit.DTYPE, name, f"is {scales.dtype}; {form.convention} {form.format_name} has {due}", scales.offset
-            )
-        )
-    if shape is None:
-        return scales
-    due_shape = form.scale_shape(shape)
-    if scales.shape != due_shape:
-        columns = shape[-1] // form.format.k
-        tiles = (*shape[:-2], -(-shape[-2] // 128) * 128, -(-columns // 4) * 4) if len(shape) > 1 else ()
-        swizzled = not form.tiled and scales.shape == tiles
-        text = f"shape {list(scales.shape)} is not the {list(due_shape)} of codes of shape {list(shape)}"
-        faults.append(
-            Fault(
-                Misfit.TILED if swizzled else Misfit.SHAPE, name,
-                text + ("; it is that of scales in 128x4 tiles" if swizzled else ""), scales.offset,
-            )
-        )  # fmt: skip
-    return scales
-
-
-def _find_scalar(
-    form: Form, scalar: Scalar, base: str, stacked: int, tensors: Mapping[str, Tensor], faults: list[Fault]
-) -> Tensor | None:
-    name = base + scalar.suffix
-    found = tensors.get(name)
-    if found is None:
-        if not scalar.optional:
-            faults.append(Fault(Misfit.MISSING, base + form.codes.suffix, f"its tensor scale {name} is not there"))
-        return None
-    _check_scalar(found, stacked if form.container == "gguf" else 1, faults)
-    return found
-
-
-def _check_scalar(tensor: Tensor, stacked: int, faults: list[Fault]) -> None:
+def _check_scalar(tensor: Tensor, stacked: int) -> Iterator[Fault]:
     if tensor.dtype != "F32":
-        faults.append(Fault(Misfit.DTYPE, tensor.name, f"is {tensor.dtype}; a tensor scale is F32", tensor.offset))
+        yield Fault(Misfit.DTYPE, tensor.name, f"is {tensor.dtype}; a tensor scale is F32", tensor.offset)
     elif count_items(tensor.shape) not in (1, stacked):
         due = "one number" if stacked == 1 else f"one number, or {stacked}"
-        faults.append(
-            Fault(Misfit.SHAPE, tensor.name, f"shape {list(tensor.shape)}; a tensor scale is {due}", tensor.offset)
-        )
+        yield Fault(Misfit.SHAPE, tensor.name, f"shape {list(tensor.shape)}; a tensor scale is {due}", tensor.offset)

@@ -84,23 +84,26 @@ def open_file(path: Path) -> tuple[BinaryIO, int]:
     return file, os.fstat(file.fileno()).st_size
 
 
-def read_at(tensor: Tensor, start: int, size: int) -> bytes:
-    """Bytes `start` to `start + size` of a tensor's data.
+def read_runs(tensor: Tensor, runs: Iterable[tuple[int, int]]) -> bytes:
+    """Bytes of a tensor's data: of runs, each its first byte and size.
 
     Read, not mapped: a file that shrinks meanwhile gives an error and no signal. Raises ContainerError.
     """
+    parts: list[bytes] = []
     file, _ = open_file(tensor.path)
     with file:
-        file.seek(tensor.offset + start)
-        data = file.read(size)
-    if len(data) != size:
-        raise ContainerError.of(
-            tensor.path,
-            Problem(
-                Fault.TRUNCATED, f"{size} bytes were due, {len(data)} are there", tensor.name, tensor.offset + start
-            ),
-        )
-    return data
+        for start, size in runs:
+            file.seek(tensor.offset + start)
+            parts.append(file.read(size))
+            if len(parts[-1]) != size:
+                text = f"{size} bytes were due, {len(parts[-1])} are there"
+                raise ContainerError.of(tensor.path, Problem(Fault.TRUNCATED, text, tensor.name, tensor.offset + start))
+    return b"".join(parts)
+
+
+def read_at(tensor: Tensor, start: int, size: int) -> bytes:
+    """Bytes `start` to `start + size` of a tensor's data. Raises ContainerError."""
+    return read_runs(tensor, [(start, size)])
 
 
 def count_items(shape: Iterable[int]) -> int | None:
@@ -119,17 +122,13 @@ def count_items(shape: Iterable[int]) -> int | None:
 def check_spans(tensors: list[Tensor], place: Collector, *, start: int, stop: int, contiguous: bool) -> None:
     """Note tensors that overlap, and, where data must be contiguous, holes between them and after the last."""
     end, before = start, "the header"
-    for tensor in sorted((t for t in tensors), key=lambda t: (t.offset, t.offset + t.size)):
+    for tensor in sorted(tensors, key=lambda t: (t.offset, t.offset + t.size)):
         if tensor.offset < end and tensor.size:
-            place.note(
-                Fault.OVERLAP, f"begins before {before} ends at byte {end}; data of two tensors must not share bytes",
-                tensor=tensor.name, offset=tensor.offset,
-            )  # fmt: skip
+            text = f"begins before {before} ends at byte {end}; data of two tensors must not share bytes"
+            place.note(Fault.OVERLAP, text, tensor=tensor.name, offset=tensor.offset)
         elif contiguous and tensor.offset > end:
-            place.note(
-                Fault.GAP, f"{tensor.offset - end} bytes lie unused between {before} and it; data must be contiguous",
-                tensor=tensor.name, offset=end,
-            )  # fmt: skip
+            text = f"{tensor.offset - end} bytes lie unused between {before} and it; data must be contiguous"
+            place.note(Fault.GAP, text, tensor=tensor.name, offset=end)
         if tensor.offset + tensor.size >= end:
             end, before = tensor.offset + tensor.size, tensor.name
     if contiguous and end < stop:

@@ -19,10 +19,9 @@ from mxspec.containers import gguf, safetensors
 from mxspec.containers.checkpoint import INDEX_SUFFIX, Checkpoint, read_json
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
 from mxspec.containers.header import Header, Preamble, Tensor, count_items, read_at, round_up
-from mxspec.containers.output import OutputFile, check_target
 from mxspec.containers.parts import RUN, Chunk
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.resuming import Journal, describe_input, resumable, staged
+from mxspec.containers.resuming import Journal, OutputFile, check_target, describe_input, resumable, staged
 
 #: Bytes done, bytes in all, the tensor at hand.
 Progress = Callable[[int, int, str], None]

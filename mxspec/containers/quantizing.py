@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mxspec.blocks import quantize
 from mxspec.calibration import RunningAmax
 from mxspec.containers import contract, gguf
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, StoredScales, open_checkpoint
 from mxspec.containers.configuring import describe_config, set_config
-from mxspec.containers.conventions import Form, Scalars, require_form
+from mxspec.containers.conventions import BaseForm, Form, Scalars, require_form
 from mxspec.containers.fused import list_fused
 from mxspec.containers.header import Header, Preamble, Tensor, count_items
 from mxspec.containers.parts import Chunk, Part, cut, write_part, write_scalars
@@ -165,7 +165,7 @@ def quantize_checkpoint(
     _check_profile(form, chosen_profile, convert=convert)
     checkpoint = open_checkpoint(source)
     folder = is_folder(checkpoint, out, form.container, f"{convention} is stored in")
-    chosen = choose_tensors(checkpoint, form, include, exclude)
+    chosen = choose_tensors(checkpoint, form, form.find_obstacle, include, exclude)
     inputs = _check_inputs(input_scales or {}, chosen)
     # Whether tensors are quantized in two levels where the format has them.
     scaled = form.tensor_scale is not None or not form.format.has_tensor_scale
@@ -241,19 +241,13 @@ def list_ignored(others: Sequence[Tensor]) -> list[str]:
     return sorted(name_base(t.name) for t in others if t.name.endswith(_WEIGHT) and len(t.shape) == 2 and "embed" not in t.name)
 
 
-class Target(Protocol):
-    """What decides which tensors can be quantized."""
+def choose_tensors(
+    checkpoint: Checkpoint, form: BaseForm, find_obstacle: Callable[[tuple[int, ...]], str | None], include: Sequence[str], exclude: Sequence[str]
+) -> dict[str, Tensor]:
+    """The tensors to quantize, by base name. find_obstacle: why a tensor of a shape is not written, or None.
 
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """Axes that tensors may have."""
-
-    def find_obstacle(self, shape: tuple[int, ...]) -> str | None:
-        """Why a tensor of this shape is not written, or None."""
-
-
-def choose_tensors(checkpoint: Checkpoint, form: Target, include: Sequence[str], exclude: Sequence[str]) -> dict[str, Tensor]:
-    """The tensors to quantize, by base name. Raises ContainerError where there is none, or one has ragged rows."""
+    Raises ContainerError where there is no such tensor, or one has ragged rows.
+    """
     if checkpoint.blocks or checkpoint.doubts:
         names = [*checkpoint.blocks, *(d.base for d in checkpoint.doubts)]
         raise ContainerError(f"{checkpoint.path} holds block-quantized tensors ({names[0]}); dequantize or convert it")
@@ -270,7 +264,7 @@ def choose_tensors(checkpoint: Checkpoint, form: Target, include: Sequence[str],
             continue
         if any(fnmatchcase(tensor.name, p) for p in exclude):
             continue
-        obstacle = form.find_obstacle(tensor.shape)
+        obstacle = find_obstacle(tensor.shape)
         if obstacle is not None:
             raise ContainerError(f"{tensor.name} has {obstacle}: leave it as it is (--exclude {tensor.name!r}), or pad it")
         base = name_base(tensor.name)

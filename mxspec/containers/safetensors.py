@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +44,11 @@ def read_header(path: Path) -> Header:
             raise place.stop(Fault.TRUNCATED, f"the file has {file_size} bytes; a header begins with 8", offset=0)
         length = int.from_bytes(start, "little")
         if length > MAX_ASCII:
-            raise place.stop(
-                Fault.HEADER_SIZE, f"the header claims {length} bytes; at most {MAX_ASCII} are read", offset=0
-            )
+            raise place.stop(Fault.HEADER_SIZE, f"the header claims {length} bytes; at most {MAX_ASCII} are read", offset=0)
         if 8 + length > file_size:
-            raise place.stop(
-                Fault.TRUNCATED, f"the header claims {length} bytes, the file has {file_size - 8} after its length",
-                offset=8,
-            )  # fmt: skip
-        data = file.read(length)
-    return parse_header(data, place, path, file_size)
+            text = f"the header claims {length} bytes, the file has {file_size - 8} after its length"
+            raise place.stop(Fault.TRUNCATED, text, offset=8)
+        return parse_header(file.read(length), place, path, file_size)
 
 
 def parse_header(data: bytes, place: Collector, path: Path, file_size: int) -> Header:
@@ -62,25 +59,15 @@ def parse_header(data: bytes, place: Collector, path: Path, file_size: int) -> H
     table = parse_object(data, place, what="the header", offset=8)
     data_start = 8 + len(data)
     del data
-    metadata = _read_metadata(table.pop(_METADATA, {}), place)
-    tensors = [
-        t for name, entry in table.items() if (t := _read_entry(name, entry, path, data_start, file_size, place))
-    ]
+    found = table.pop(_METADATA, None)
+    metadata = {} if found is None else found  # MLX writes null, and the library reads it
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        place.note(Fault.HEADER_TEXT, "__metadata__ must be an object of strings", offset=8)
+        metadata = {}
+    tensors = [t for name, entry in table.items() if (t := _read_entry(name, entry, path, data_start, file_size, place))]
     if len(tensors) == len(table):
         check_spans(tensors, place, start=data_start, stop=file_size, contiguous=True)
-    return Header(
-        path=path, container="safetensors", tensors=tuple(tensors), metadata=metadata, file_size=file_size,
-        data_start=data_start, problems=tuple(place.found),
-    )  # fmt: skip
-
-
-def _read_metadata(found: Any, place: Collector) -> dict[str, str]:
-    if found is None:  # as MLX writes it, and the library reads it
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
-        place.note(Fault.HEADER_TEXT, "__metadata__ must be an object of strings", offset=8)
-        return {}
-    return found
+    return Header(path, "safetensors", tuple(tensors), metadata, file_size, data_start, problems=tuple(place.found))
 
 
 def _is_size(value: Any) -> bool:
@@ -88,35 +75,28 @@ def _is_size(value: Any) -> bool:
 
 
 def _read_entry(name: str, entry: Any, path: Path, data_start: int, file_size: int, place: Collector) -> Tensor | None:
-    shown = clip(name)
+    def note(fault: Fault, text: str, offset: int | None = None) -> Tensor | None:
+        place.note(fault, text, tensor=clip(name), offset=offset)
+        return None
+
     if len(name) > MAX_NAME:
-        place.note(Fault.NAME, f"the name has {len(name)} characters; at most {MAX_NAME} are read", tensor=shown)
-        return None
+        return note(Fault.NAME, f"the name has {len(name)} characters; at most {MAX_NAME} are read")
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        place.note(Fault.HEADER_TEXT, "an entry has dtype, shape and data_offsets, and nothing else", tensor=shown)
-        return None
+        return note(Fault.HEADER_TEXT, "an entry has dtype, shape and data_offsets, and nothing else")
     dtype, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in SAFETENSORS_BITS:
-        place.note(Fault.DTYPE, f"dtype {clip(str(dtype))!r} is not one of {', '.join(SAFETENSORS_BITS)}", tensor=shown)
-        return None
+        return note(Fault.DTYPE, f"dtype {clip(str(dtype))!r} is not one of {', '.join(SAFETENSORS_BITS)}")
     if not isinstance(shape, list) or len(shape) > _MAX_RANK or not all(map(_is_size, shape)):
-        place.note(Fault.SHAPE, f"shape {clip(str(shape))} is not a short list of sizes below 2^63", tensor=shown)
-        return None
+        return note(Fault.SHAPE, f"shape {clip(str(shape))} is not a short list of sizes below 2^63")
     if not isinstance(ends, list) or len(ends) != 2 or not all(map(_is_size, ends)) or ends[0] > ends[1]:
-        place.note(Fault.OFFSET, f"data_offsets {clip(str(ends))} are not two rising positions", tensor=shown)
-        return None
+        return note(Fault.OFFSET, f"data_offsets {clip(str(ends))} are not two rising positions")
     begin, end = data_start + ends[0], data_start + ends[1]
     if end > file_size:
-        place.note(Fault.TRUNCATED, f"its data end at byte {end}, the file at {file_size}", tensor=shown, offset=begin)
-        return None
+        return note(Fault.TRUNCATED, f"its data end at byte {end}, the file at {file_size}", begin)
     items = count_items(shape)
     if items is None or items * SAFETENSORS_BITS[dtype] != 8 * (end - begin):
         bits = "beyond 2^63" if items is None else f"{items} x {SAFETENSORS_BITS[dtype]} bits"
-        place.note(
-            Fault.SIZE, f"{dtype} of shape {clip(str(shape))} is {bits}; its data take {end - begin} bytes",
-            tensor=shown, offset=begin,
-        )  # fmt: skip
-        return None
+        return note(Fault.SIZE, f"{dtype} of shape {clip(str(shape))} is {bits}; its data take {end - begin} bytes", begin)
     return Tensor(name, dtype, tuple(shape), begin, end - begin, path)
 
 
@@ -135,9 +115,7 @@ def read_foreign_text(header: Header) -> str | None:
     return None if same else data[8:].decode("utf-8")
 
 
-def restore(
-    text: str, tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path
-) -> tuple[bytes, list[Tensor]] | None:
+def restore(text: str, tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path) -> tuple[bytes, list[Tensor]] | None:
     """What `lay_out` returns, with this text as the header; None where it is not a header of these tensors and metadata."""
     data = text.encode("utf-8", "surrogatepass")
     size = 8 + len(data) + sum(t.size for t in tensors)
@@ -160,16 +138,11 @@ def lay_out(tensors: Sequence[Tensor], metadata: Mapping[str, str], path: Path) 
     Of the given tensors name, dtype, shape and size count. Files that the library wrote come back byte for byte.
     """
     ordered = sorted(tensors, key=lambda t: (-SAFETENSORS_ORDER[t.dtype], t.name.encode()))
+    ends = list(accumulate((t.size for t in ordered), initial=0))
     table: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
-    begin = 0
-    for tensor in ordered:
-        ends = [begin, begin + tensor.size]
-        table[tensor.name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": ends}
-        begin += tensor.size
+    for t, *span in zip(ordered, ends, ends[1:], strict=False):
+        table[t.name] = {"dtype": t.dtype, "shape": list(t.shape), "data_offsets": span}
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (round_up(len(text), 8) - len(text))
-    placed, offset = [], 8 + len(text)
-    for tensor in ordered:
-        placed.append(Tensor(tensor.name, tensor.dtype, tensor.shape, offset, tensor.size, path))
-        offset += tensor.size
+    placed = [replace(t, offset=8 + len(text) + begin, path=path) for t, begin in zip(ordered, ends, strict=False)]
     return len(text).to_bytes(8, "little") + text, placed

@@ -14,12 +14,11 @@ from mxspec.blocks import BlockTensor
 from mxspec.containers.checkpoint import StoredScales
 from mxspec.containers.conventions import Form, Scalars, check_shape, list_forms, require_form
 from mxspec.containers.header import Preamble, Tensor
-from mxspec.containers.output import check_target
 from mxspec.containers.parts import Chunk, Part, cut, write_part, write_scalars
 from mxspec.containers.pipeline import Item, Step, plan_file, write_files
 from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.resuming import staged
+from mxspec.containers.resuming import check_target, staged
 from mxspec.containers.scalars import check_kind, derive_scalars
 from mxspec.tensorscale import TensorScale
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.containers.header import Tensor
-from mxspec.containers.output import OutputFile
+from mxspec.containers.resuming import OutputFile
 from mxspec.containers.safetensors import lay_out
 
 #: Bytes of resident memory that a conversion may take.

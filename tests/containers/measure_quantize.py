@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.containers.header import Tensor
-from mxspec.containers.output import OutputFile
+from mxspec.containers.resuming import OutputFile
 from mxspec.containers.safetensors import lay_out
 
 #: Bytes of resident memory that a run may take, and how many times as long as a copy the first way may take.

@@ -38,7 +38,7 @@ def footprint(checkpoint: Path, formats: tuple[str, ...], as_json: bool) -> None
     from mxspec_conformance.cli.console import make_console
 
     affine, _ = open_source(checkpoint, formats, None)
-    apart = {t.name for g in affine.groups.values() for t in g.parts.values()}
+    apart = {t.name for g in affine.groups.values() for t in g.members}
     found, shares = measure_footprint(affine.checkpoint, apart=apart), measure_affine(affine)
     if as_json:
         click.echo(json.dumps(as_document(found, shares), indent=1))

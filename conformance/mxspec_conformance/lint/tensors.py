@@ -65,7 +65,7 @@ def list_unchecked(subject: Subject) -> dict[str, list[Tensor]]:
     """Tensors of quantized forms that are not known, by their kind: dtype, and what scales are called that are adjacent to them."""
     tensors = subject.checkpoint.tensors
     known = {t.name for g in subject.groups for t in g.members} | {t.name for d in list_doubts(subject) for t in d.members}
-    known |= {t.name for g in subject.affine.groups.values() for t in g.parts.values()}
+    known |= {t.name for g in subject.affine.groups.values() for t in g.members}
     known |= {d.tensor.name for d in subject.affine.doubts}
     refused = find_refused(tensors)
     endings = () if refused is None else refused[0].suffixes
@@ -163,7 +163,7 @@ def check_plain(subject: Subject) -> Iterator[Finding]:
     """NaN in the plain tensors of a quantized checkpoint: norms, biases, embeddings."""
     if not any(True for _ in subject.groups) and not subject.affine.groups:
         return
-    parts = {t.name for g in subject.affine.groups.values() for t in g.parts.values()}
+    parts = {t.name for g in subject.affine.groups.values() for t in g.members}
     for tensor in subject.checkpoint.grouping.others:
         dtype = PLAIN_DTYPES.get(tensor.dtype)
         if dtype is None or tensor.name in parts:

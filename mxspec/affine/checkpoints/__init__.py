@@ -12,11 +12,16 @@ in bands of rows, so that memory does not depend on the size of tensors.
 from __future__ import annotations
 
 from mxspec.affine.checkpoints.contracts import digest_affine
-from mxspec.affine.checkpoints.converting import AffineConversion, convert_affine
 from mxspec.affine.checkpoints.forms import CONVENTIONS, AffineForm, find_form
 from mxspec.affine.checkpoints.groups import AffineCheckpoint, AffineDoubt, AffineGroup, find_affine, open_affine
+from mxspec.affine.checkpoints.jobs import (
+    AffineConversion,
+    convert_affine,
+    dequantize_affine,
+    is_symmetric,
+    quantize_affine,
+)
 from mxspec.affine.checkpoints.measuring import AffineShare, measure_affine
-from mxspec.affine.checkpoints.quantizing import dequantize_affine, is_symmetric, quantize_affine
 
 __all__ = [
     "CONVENTIONS", "AffineCheckpoint", "AffineConversion", "AffineDoubt", "AffineForm", "AffineGroup", "AffineShare",

@@ -1,4 +1,4 @@
-"""Bands of rows of a tensor [N, K] in a file, whatever its size: what is stored of them, and where."""
+"""Bands of rows of a tensor [N, K] in a file, whatever its size: what is stored of them, in which words, and where."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.affine.checkpoints.forms import FLOAT_DTYPES, AffineForm, Axis, Packed
-from mxspec.affine.checkpoints.words import pack_words, unpack_words
-from mxspec.affine.formats import AffineFormat
-from mxspec.containers.header import Tensor, open_file
+from mxspec.affine import words
+from mxspec.affine.checkpoints.forms import Axis, Packed
+from mxspec.containers.header import Tensor, read_runs
 from mxspec.containers.parts import RUN
-from mxspec.containers.problems import ContainerError, Fault, Problem
 
 Array = npt.NDArray[Any]
+Codes = npt.NDArray[np.uint8]
+#: Sizes of codes that no byte's edge cuts: joined by shifts.
+_WITHIN = (1, 2, 4, 8)
 #: Rows of a band: a multiple of this, so that words along N belong to one band.
 _ROWS = 32
 
@@ -65,27 +66,52 @@ def locate(
 
 def read_rectangle(tensor: Tensor, place: Rectangle, dtype: np.dtype[Any]) -> Array:
     """The items of a rectangle. Raises ContainerError where the file has shrunk."""
-    file, _ = open_file(tensor.path)
-    parts = []
-    with file:
-        for start, size in place.runs():
-            file.seek(tensor.offset + start)
-            data = file.read(size)
-            if len(data) != size:
-                problem = Problem(Fault.TRUNCATED, f"{size} bytes were due, {len(data)} are there", tensor.name, tensor.offset + start)
-                raise ContainerError.of(tensor.path, problem)
-            parts.append(data)
-    whole = np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), dtype)
-    return whole.reshape(place.bottom - place.top, place.right - place.left)
+    return np.frombuffer(read_runs(tensor, place.runs()), dtype).reshape(place.bottom - place.top, place.right - place.left)
 
 
-def list_pieces(array: Array, place: Rectangle) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+def list_pieces(array: Array, place: Rectangle) -> Iterator[tuple[int, Codes]]:
     """First byte in the tensor, and bytes, of each run of a rectangle that is to be written."""
     data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
     done = 0
     for start, size in place.runs():
         yield start, data[done : done + size]
         done += size
+
+
+def _join(codes: Codes, bits: int) -> Codes:
+    """Bytes [..., k * bits / 8] of codes [..., k]: neighbours are joined until they fill a byte."""
+    while bits < 8:
+        joined = codes[..., 1::2] << np.uint8(bits)
+        joined |= codes[..., ::2]
+        codes, bits = joined, 2 * bits
+    return codes
+
+
+def _split(data: Codes, bits: int) -> Codes:
+    """Codes [..., k] of bytes [..., k * bits / 8]."""
+    if bits == 8:
+        return data.copy()
+    per = 8 // bits
+    codes = np.empty((*data.shape, per), np.uint8)
+    for i in range(per):
+        np.right_shift(data, np.uint8(bits * i), out=codes[..., i])
+    if bits < 8:
+        codes &= np.uint8((1 << bits) - 1)
+    return codes.reshape(*data.shape[:-1], -1)
+
+
+def pack_words(codes: Codes, bits: int) -> npt.NDArray[np.uint32]:
+    """`mxspec.affine.words.pack_words`, of codes [..., k] that fill whole words and have no more bits."""
+    if bits not in _WITHIN:
+        return words.pack_words(codes, bits)
+    return np.ascontiguousarray(_join(np.ascontiguousarray(codes), bits)).view("<u4").astype(np.uint32, copy=False)
+
+
+def unpack_words(stored: npt.NDArray[np.uint32], bits: int) -> Codes:
+    """`mxspec.affine.words.unpack_words`."""
+    if bits not in _WITHIN:
+        return words.unpack_words(stored, bits)
+    return _split(np.ascontiguousarray(stored.astype("<u4", copy=False)).view(np.uint8), bits)
 
 
 def place_packed(part: Packed, rows: tuple[int, int], shape: tuple[int, int], across: int, bits: int) -> Rectangle:
@@ -96,7 +122,7 @@ def place_packed(part: Packed, rows: tuple[int, int], shape: tuple[int, int], ac
     return locate(rows, n, across, 4, transposed=part.transposed, each=(bits, 32))
 
 
-def pack(numbers: npt.NDArray[np.uint8], part: Packed, bits: int) -> Array:
+def pack(numbers: Codes, part: Packed, bits: int) -> Array:
     """Words as they are stored, of numbers [rows, across]."""
     found = (numbers - np.uint8(1)) & np.uint8((1 << bits) - 1) if part.minus_one else numbers
     along_k = part.axis is Axis.K
@@ -104,7 +130,7 @@ def pack(numbers: npt.NDArray[np.uint8], part: Packed, bits: int) -> Array:
     return (words.T if part.transposed == along_k else words).astype("<u4")
 
 
-def unpack(words: Array, part: Packed, bits: int) -> npt.NDArray[np.uint8]:
+def unpack(words: Array, part: Packed, bits: int) -> Codes:
     """Numbers [rows, across] of words as they are stored; of zero points that are stored less one, what is stored plus one."""
     along_k = part.axis is Axis.K
     upright = words.T if part.transposed == along_k else words
@@ -115,23 +141,7 @@ def unpack(words: Array, part: Packed, bits: int) -> npt.NDArray[np.uint8]:
     return found + np.uint8(1) if part.minus_one else found
 
 
-def _reorder(numbers: npt.NDArray[np.uint8], order: tuple[int, ...] | None) -> npt.NDArray[np.uint8]:
+def _reorder(numbers: Codes, order: tuple[int, ...] | None) -> Codes:
     if order is None:
         return numbers
     return np.ascontiguousarray(numbers.reshape(*numbers.shape[:-1], -1, len(order))[..., list(order)]).reshape(numbers.shape)
-
-
-def list_stored(
-    form: AffineForm, fmt: AffineFormat, shape: tuple[int, int], *, symmetric: bool
-) -> Iterator[tuple[str, str, tuple[int, int], int]]:
-    """Suffix, dtype, shape and bytes of an item, of codes, scales and offsets of a tensor [N, K]."""
-    n, k = shape
-    groups = k // fmt.group
-    for part, across in ((form.codes, k), (form.scales, groups), (form.offsets, groups)):
-        if part is form.offsets and symmetric and form.symmetric:
-            continue
-        if isinstance(part, Packed):
-            inner = (n, across * fmt.bits // 32) if part.axis is Axis.K else (n * fmt.bits // 32, across)
-            yield part.suffix, part.dtype, inner[::-1] if part.transposed else inner, 4
-        else:
-            yield part.suffix, FLOAT_DTYPES[fmt.dtype], (groups, n) if part.transposed else (n, groups), fmt.scalar.bits // 8

@@ -7,10 +7,14 @@ decoded equal in the tests.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from mxspec.affine.formats import AffineFormat, Offset
+from mxspec.containers.conventions import BaseForm, Place
+from mxspec.containers.header import Tensor, count_items
 from mxspec.containers.refused import explain_refusal
 from mxspec.formats import FLOATS
 from mxspec.layouts.schema import Evidence
@@ -39,10 +43,9 @@ class Extra(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class Packed(Place):
     """Codes or zero points in 32-bit words, the first in the lowest bits; numbers cross the edges of words."""
 
-    suffix: str
     dtype: str
     axis: Axis
     #: Stored [.., N] and not [N, ..].
@@ -54,18 +57,16 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floats:
+class Floats(Place):
     """Scales or biases, one for each group, in the format's dtype."""
 
-    suffix: str
     transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AffineForm:
+class AffineForm(BaseForm):
     """How one convention stores affine integers."""
 
-    convention: str
     codes: Packed
     scales: Floats
     #: Zero points are packed, biases are floats.
@@ -81,23 +82,11 @@ class AffineForm:
     #: `quant_method` of configuration files, and what they say besides.
     method: str
     config: tuple[tuple[str, object], ...] = ()
-    source: str
-    evidence: Evidence
 
     @property
     def offset(self) -> Offset:
         """What groups share beside the scale."""
         return Offset.ZERO if isinstance(self.offsets, Packed) else Offset.BIAS
-
-    @property
-    def container(self) -> str:
-        """ "safetensors"."""
-        return "safetensors"
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """Axes that tensors may have."""
-        return (2,)
 
     def extra(self, which: Extra) -> str | None:
         """The suffix of what is stored besides, if it is."""
@@ -112,6 +101,23 @@ class AffineForm:
         if fmt.dtype not in self.dtypes:
             return f"{self.convention} stores scales in {', '.join(self.dtypes)}, and {fmt.name} has {fmt.dtype}"
         return None
+
+    def list_stored(self, base: str, fmt: AffineFormat, shape: tuple[int, int], *, symmetric: bool) -> Iterator[Tensor]:
+        """The stored tensors of a tensor [N, K]; they have no place in a file yet."""
+        n, k = shape
+        groups, parts = k // fmt.group, list[tuple[str, str, tuple[int, ...], int]]()
+        for part, across in ((self.codes, k), (self.scales, groups), (self.offsets, groups)):
+            if part is self.offsets and symmetric and self.symmetric:
+                continue
+            if isinstance(part, Packed):
+                inner = (n, across * fmt.bits // 32) if part.axis is Axis.K else (n * fmt.bits // 32, across)
+                parts.append((part.suffix, part.dtype, inner[::-1] if part.transposed else inner, 4))
+            else:
+                parts.append((part.suffix, FLOAT_DTYPES[fmt.dtype], (groups, n) if part.transposed else (n, groups), fmt.scalar.bits // 8))
+        for extra, suffix in self.extras:
+            parts.append((suffix, "I32", (k,), 4) if extra is Extra.INDEX else (suffix, "I64", (2,), 8))
+        for suffix, dtype, stored, width in parts:
+            yield Tensor(base + suffix, dtype, stored, 0, width * (count_items(stored) or 0), Path())
 
     def find_obstacle(self, shape: tuple[int, ...], fmt: AffineFormat, *, symmetric: bool = False) -> str | None:
         """Why a tensor [N, K] is not written, or None."""

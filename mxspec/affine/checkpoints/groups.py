@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.affine.checkpoints.bands import list_stored, locate, place_packed, read_rectangle, unpack
+from mxspec.affine.checkpoints.bands import locate, place_packed, read_rectangle, unpack
 from mxspec.affine.checkpoints.forms import (
     CONVENTION_KEY,
     FLOAT_DTYPES,
@@ -25,6 +25,7 @@ from mxspec.affine.checkpoints.forms import (
 from mxspec.affine.formats import MOST_GROUP, AffineFormat, Offset, get_affine
 from mxspec.affine.tensor import AffineTensor
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, open_checkpoint, read_json
+from mxspec.containers.groups import Doubt, Fault, Misfit, StoredGroup, sort_out
 from mxspec.containers.header import Tensor, read_at
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.text import clip
@@ -38,27 +39,15 @@ MOST_COLUMNS = 1 << 18
 _MLX_GROUPS = (32, 64, 128)
 
 
+#: Tensors that look like affine integers and do not fit.
+AffineDoubt = Doubt
+
+
 @dataclass(frozen=True, slots=True)
-class AffineGroup:
-    """The stored tensors of one tensor of affine integers."""
+class AffineGroup(StoredGroup[AffineForm]):
+    """The stored tensors of one tensor of affine integers, of shape N and K."""
 
-    base: str
-    form: AffineForm
     format: AffineFormat
-    #: N and K.
-    shape: tuple[int, int]
-    #: Stored tensors by suffix.
-    parts: Mapping[str, Tensor]
-
-    @property
-    def elements(self) -> int:
-        """Number of codes."""
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def codes(self) -> Tensor:
-        """Where the codes are."""
-        return self.parts[self.form.codes.suffix]
 
     @property
     def symmetric(self) -> bool:
@@ -122,18 +111,6 @@ class AffineGroup:
         return None if tensor is None else np.frombuffer(read_at(tensor, 0, tensor.size), "<i4")
 
 
-@dataclass(frozen=True, slots=True)
-class AffineDoubt:
-    """Tensors that look like a form's and do not fit it."""
-
-    base: str
-    form: AffineForm
-    tensor: Tensor
-    text: str
-    #: Whether it fits more than one format.
-    ambiguous: bool = False
-
-
 @dataclass(frozen=True)
 class AffineCheckpoint:
     """A checkpoint's tensors of affine integers; others are as `mxspec.containers` has them."""
@@ -147,22 +124,18 @@ class AffineCheckpoint:
 
     @cached_property
     def _sorted(self) -> tuple[dict[str, AffineGroup], tuple[AffineDoubt, ...]]:
-        groups: dict[str, AffineGroup] = {}
-        doubts: dict[str, AffineDoubt] = {}
-        taken: set[str] = {t.name for g in self.checkpoint.blocks.values() for t in g.members}
         metadata = {h.path: h.metadata for h in self.checkpoint.headers}
-        for tensor in self.checkpoint.tensors.values():
-            for form, base in _candidates(tensor, self.checkpoint.tensors, taken):
-                wanted = self.convention or metadata[tensor.path].get(CONVENTION_KEY) or self._configured
-                if _same_tensors(form, wanted) and form.convention != wanted:
-                    continue
-                found = _fit(form, base, self.checkpoint.tensors, self._hint(base, metadata[tensor.path]))
-                if isinstance(found, AffineGroup):
-                    groups[base] = found
-                    doubts.pop(base, None)
-                    break
-                doubts.setdefault(base, found)
-        return groups, tuple(doubts.values())
+
+        def list_fits(tensor: Tensor) -> Iterator[AffineGroup | AffineDoubt]:
+            own = metadata[tensor.path]
+            wanted = self.convention or own.get(CONVENTION_KEY) or self._configured
+            for form, base in _candidates(tensor, self.checkpoint.tensors):
+                if form.convention == wanted or not _same_tensors(form, wanted):
+                    yield _fit(form, base, self.checkpoint.tensors, self._hint(base, own))
+
+        taken = {t.name for g in self.checkpoint.blocks.values() for t in g.members}
+        found, doubts = sort_out(self.checkpoint.tensors, list_fits, taken)
+        return {first.base: first for first, *_ in found}, tuple(doubts)
 
     @property
     def _configured(self) -> str | None:
@@ -198,7 +171,7 @@ class AffineCheckpoint:
     @property
     def others(self) -> tuple[Tensor, ...]:
         """Stored tensors that are no part of affine integers."""
-        taken = {t.name for g in self.groups.values() for t in g.parts.values()}
+        taken = {t.name for g in self.groups.values() for t in g.members}
         return tuple(t for t in self.checkpoint.tensors.values() if t.name not in taken)
 
     def read(self, base: str) -> AffineTensor:
@@ -231,9 +204,9 @@ def _same_tensors(form: AffineForm, convention: str | None) -> bool:
     return (form.codes, form.scales, form.offsets.suffix) == (other.codes, other.scales, other.offsets.suffix)
 
 
-def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor], taken: Collection[str]) -> Iterator[tuple[AffineForm, str]]:
+def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor]) -> Iterator[tuple[AffineForm, str]]:
     for form in FORMS:
-        if tensor.dtype != form.codes.dtype or not tensor.name.endswith(form.codes.suffix) or tensor.name in taken:
+        if tensor.dtype != form.codes.dtype or not tensor.name.endswith(form.codes.suffix):
             continue
         base = tensor.name.removesuffix(form.codes.suffix)
         scales = tensors.get(base + form.scales.suffix)
@@ -242,18 +215,13 @@ def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor], taken: Collection
 
 
 def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mapping[str, int]) -> AffineGroup | AffineDoubt:
-    codes, scales = tensors[base + form.codes.suffix], tensors[base + form.scales.suffix]
-    parts = {form.codes.suffix: codes, form.scales.suffix: scales}
-    offsets = tensors.get(base + form.offsets.suffix)
-    if offsets is not None:
-        parts[form.offsets.suffix] = offsets
-    for _, suffix in form.extras:
-        if base + suffix in tensors:
-            parts[suffix] = tensors[base + suffix]
+    suffixes = (form.codes.suffix, form.scales.suffix, form.offsets.suffix, *(suffix for _, suffix in form.extras))
+    parts = {s: tensors[base + s] for s in suffixes if base + s in tensors}
+    codes, scales = parts[form.codes.suffix], parts[form.scales.suffix]
     shapes = ", ".join(f"{s} {t.dtype} {list(t.shape)}" for s, t in parts.items())
 
-    def doubt(text: str, *, ambiguous: bool = False) -> AffineDoubt:
-        return AffineDoubt(base, form, codes, f"{text}: {shapes}", ambiguous)
+    def doubt(text: str, misfit: Misfit = Misfit.SHAPE) -> AffineDoubt:
+        return Doubt(base, form, tuple(parts.values()), (Fault(misfit, codes.name, f"{text}: {shapes}", codes.offset),))
 
     if any(len(t.shape) != 2 or 0 in t.shape for t in (codes, scales)):
         return doubt(f"{form.convention} stores matrices")
@@ -275,9 +243,9 @@ def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mappi
         return doubt(f"these shapes and dtypes are none of {form.convention}")
     if len(fitting) > 1:
         names = ", ".join(f.name for f, _ in fitting)
-        return doubt(f"fits {names} alike; say which it is (--format), or put its config.json beside it", ambiguous=True)
+        return doubt(f"fits {names} alike; say which it is (--format), or put its config.json beside it", Misfit.AMBIGUOUS)
     ((fmt, k),) = fitting
-    return AffineGroup(base, form, fmt, (n, k), parts)
+    return AffineGroup(base, form, (n, k), parts, fmt)
 
 
 def _columns(form: AffineForm, codes: Tensor, bits: int) -> Iterator[int]:
@@ -302,11 +270,9 @@ def _agrees(form: AffineForm, fmt: AffineFormat, shape: tuple[int, int], parts: 
     symmetric = form.offsets.suffix not in parts
     if (symmetric and not form.symmetric) or form.find_obstacle(shape, fmt, symmetric=symmetric) is not None:
         return False
-    due: dict[str, tuple[str, tuple[int, ...]]] = {suffix: (dtype, stored) for suffix, dtype, stored, _ in list_stored(form, fmt, shape, symmetric=symmetric)}
-    index = form.extra(Extra.INDEX)
-    if index is not None and index in parts:
-        due[index] = ("I32", (shape[1],))
-    return all((parts[s].dtype, parts[s].shape) == wanted for s, wanted in due.items())
+    # Shapes are stored as I64 or I32.
+    due = {t.name: t for t in form.list_stored("", fmt, shape, symmetric=symmetric) if t.name != form.extra(Extra.SHAPE)}
+    return all((t.dtype, t.shape) == (due[s].dtype, due[s].shape) for s, t in parts.items() if s in due)
 
 
 def open_affine(

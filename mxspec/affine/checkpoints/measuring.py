@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
-from mxspec.affine.checkpoints.groups import AffineCheckpoint
+from mxspec.affine.checkpoints.groups import AffineCheckpoint, AffineGroup
 from mxspec.affine.formats import AffineFormat
+from mxspec.containers.footprint import sum_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,10 @@ class AffineShare:
 
 def measure_affine(checkpoint: AffineCheckpoint) -> tuple[AffineShare, ...]:
     """The shares of a checkpoint; what they do not count is in `checkpoint.others` and the headers."""
-    found: dict[tuple[str, AffineFormat], AffineShare] = {}
-    for group in checkpoint.groups.values():
-        form, key = group.form, (group.form.convention, group.format)
-        old = found.get(key, AffineShare(*key))
-        sizes = {suffix: t.size for suffix, t in group.parts.items()}
-        extras = sum(sizes.get(suffix, 0) for _, suffix in form.extras)
-        found[key] = replace(
-            old, tensors=old.tensors + 1, elements=old.elements + group.elements, codes=old.codes + sizes[form.codes.suffix],
-            scales=old.scales + sizes[form.scales.suffix], offsets=old.offsets + sizes.get(form.offsets.suffix, 0),
-            extras=old.extras + extras,
-        )  # fmt: skip
-    return tuple(found.values())
+    return sum_up(map(_measure, checkpoint.groups.values()))
+
+
+def _measure(group: AffineGroup) -> AffineShare:
+    form, sizes = group.form, {suffix: t.size for suffix, t in group.parts.items()}
+    codes, scales, offsets = (sizes.pop(p.suffix, 0) for p in (form.codes, form.scales, form.offsets))
+    return AffineShare(form.convention, group.format, 1, group.elements, codes, scales, offsets, sum(sizes.values()))

@@ -115,7 +115,7 @@ def compare(
             findings.append(
                 find("contract/bits", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
             )
-    parts = {t.name for g in groups for t in (g.parts.values() if isinstance(g, AffineGroup) else g.members)}
+    parts = {t.name for g in groups for t in g.members}
     parts |= {d.tensor.name for d in (affine.doubts if affine else ())}
     parts |= set(unknown)
     compared |= {name for t in unknown for name in (t, f"{t.rpartition('.')[0]}.weight")}
@@ -132,12 +132,11 @@ def _split(group: Group, tensor: Tensor, originals: Originals) -> Iterator[tuple
         return
     parts = originals.parts(tensor)
     for number in range(count):
-        scalars = {s: _take_item(t, number, count) if count_items(t.shape) == count else t for s, t in group.scalars.items()}
-        codes = _take_item(group.codes, number, count)
-        item = replace(group, base=f"{group.base}[{number}]", shape=group.shape[1:], codes=codes, scalars=scalars)
+        own = {s: _take_item(t, number, count) if t is group.codes or count_items(t.shape) == count else t for s, t in group.parts.items()}
+        item = replace(group, base=f"{group.base}[{number}]", shape=group.shape[1:], parts=own)
         # What is measured of an original is kept by its name.
-        own = replace(_take_item(tensor, number, count), name=f"{tensor.name}[{number}]")
-        yield item, parts[number] if len(parts) == count else own
+        original = replace(_take_item(tensor, number, count), name=f"{tensor.name}[{number}]")
+        yield item, parts[number] if len(parts) == count else original
 
 
 def _take_item(stack: Tensor, number: int, count: int) -> Tensor:
