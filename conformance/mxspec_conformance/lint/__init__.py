@@ -10,7 +10,7 @@ from typing import Any
 
 from mxspec.affine.checkpoints import find_affine
 from mxspec.affine.profiles import list_affine_profiles
-from mxspec.containers import Checkpoint, ContainerError, Fault, Header, open_checkpoint, read_header
+from mxspec.containers import Checkpoint, ContainerError, Fault, Header, Problem, open_checkpoint, read_header
 from mxspec.containers.checkpoint import check_index, find_files, read_json
 from mxspec.containers.header import Tensor
 from mxspec.profiles import find_profile
@@ -113,10 +113,7 @@ def _look(
 ) -> LintResult:
     findings: list[Finding] = []
     headers: list[Header] = []
-    index = None
-    complete = True
-    comparison = None
-    unchecked: Mapping[str, Sequence[Tensor]] = {}
+    comparison, unchecked = None, dict[str, list[Tensor]]()
     try:
         files, index = find_files(path)
     except (ContainerError, OSError) as error:
@@ -125,15 +122,12 @@ def _look(
         if progress is not None:
             progress(file.name)
         try:
-            header = read_header(file)
+            headers.append(read_header(file))
         except ContainerError as error:
             findings.append(_from_error(error, file.name))
-            complete = False
-            continue
-        headers.append(header)
-        for problem in header.problems:
-            found = find(f"container/{problem.fault}", problem.text, tensor=problem.tensor, offset=problem.offset)
-            findings.append(replace(found, file=file.name))
+        else:
+            findings += [_from_problem(p, file.name) for p in headers[-1].problems]
+    complete = len(headers) == len(files)
     if complete:
         findings += [find("container/index", text) for text in check_index(headers, index)]
         if len({h.container for h in headers}) > 1:
@@ -166,14 +160,9 @@ def _look(
     except ContainerError as error:
         findings.append(_from_error(error))
         complete = False
-    quantized: dict[str, int] = {}
-    for group in checkpoint.blocks.values():
-        name = f"{group.form.convention} {group.form.format_name}"
-        quantized[name] = quantized.get(name, 0) + 1
+    quantized = Counter(g.form.name for g in checkpoint.blocks.values())
     if complete:
-        for affine_group in subject.affine.groups.values():
-            name = f"{affine_group.form.convention} {affine_group.format.name}"
-            quantized[name] = quantized.get(name, 0) + 1
+        quantized += Counter(f"{g.form.convention} {g.format.name}" for g in subject.affine.groups.values())
     numbers = {kind: len(several) for kind, several in unchecked.items()}
     left_out = Counter(kind for f in findings if (kind := _LEFT_OUT.get(f.rule.id)))
     return LintResult(path, container, stored, quantized, tuple(findings), complete, comparison, {**numbers, **left_out})
@@ -188,10 +177,11 @@ def _find_profile(name: str) -> str:
 
 def _from_error(error: ContainerError | OSError, file: str | None = None) -> Finding:
     problem = error.problem if isinstance(error, ContainerError) else None
-    if problem is None:
-        return replace(find(f"container/{Fault.UNREADABLE}", str(error)), file=file)
-    found = find(f"container/{problem.fault}", problem.text, tensor=problem.tensor, offset=problem.offset)
-    return replace(found, file=file)
+    return _from_problem(problem or Problem(Fault.UNREADABLE, str(error)), file)
+
+
+def _from_problem(problem: Problem, file: str | None) -> Finding:
+    return replace(find(f"container/{problem.fault}", problem.text, problem.tensor, offset=problem.offset), file=file)
 
 
 def _with_file(finding: Finding, checkpoint: Checkpoint) -> Finding:

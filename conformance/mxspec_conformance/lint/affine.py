@@ -21,7 +21,7 @@ def check_affine_shapes(subject: Subject) -> Iterator[Finding]:
         if doubt.form.codes.suffix == ".qweight" and has_four_bits(subject):
             continue
         rule = "affine/ambiguous" if doubt.ambiguous else "affine/shape"
-        yield find(rule, doubt.text, tensor=doubt.tensor.name, offset=doubt.tensor.offset)
+        yield find(rule, doubt.text, doubt.tensor)
 
 
 def check_affine_numbers(subject: Subject) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def check_affine_numbers(subject: Subject) -> Iterator[Finding]:
         except ContainerError as error:
             if group.format.bits == 4 and has_four_bits(subject) and group.names_more_groups():
                 continue  # int4/g-idx says so
-            yield find("affine/index", str(error), tensor=group.codes.name, offset=group.codes.offset)
+            yield find("affine/index", str(error), group.codes)
 
 
 def _check_group(group: AffineGroup) -> Iterator[Finding]:
@@ -42,16 +42,14 @@ def _check_group(group: AffineGroup) -> Iterator[Finding]:
         try:
             band = group.read_band(rows)
         except ContainerError as error:
-            tensor = group.parts[group.form.offsets.suffix]
-            yield find("affine/zero", str(error), tensor=tensor.name, offset=tensor.offset)
+            yield find("affine/zero", str(error), group.parts[group.form.offsets.suffix])
             return
         for suffix, numbers in ((group.form.scales.suffix, band.scales), (group.form.offsets.suffix, band.biases)):
             if numbers is not None:
                 wrong[suffix] += int((~np.isfinite(numbers.astype(np.float32))).sum())
     for suffix, number in wrong.items():
         if number:
-            tensor = group.parts[suffix]
-            yield find("affine/not-finite", f"{number} are NaN or infinite", tensor=tensor.name, offset=tensor.offset)
+            yield find("affine/not-finite", f"{number} are NaN or infinite", group.parts[suffix])
 
 
 CHECKS = (check_affine_shapes, check_affine_numbers)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mxspec.containers.groups import Group
+from mxspec.containers.header import Tensor
 from mxspec.formats import UE4M3, BlockFormat, power_of_two
 from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import BlockCounts, Subject, locate_scale, magnitude_codes
@@ -23,8 +24,9 @@ _MANY_ZEROS = 64
 _SIGN = 0x80
 
 
-def _scale_tensor(group: Group) -> str:
-    return (group.scales or group.codes).name
+def _find(rule: str, group: Group, block: int, text: str, tensor: Tensor | None = None) -> Finding:
+    """What is wrong with block scales, or codes, and the first block of which it is."""
+    return find(rule, text, tensor or group.scales or group.codes, offset=locate_scale(group, block))
 
 
 def _blocks(counts: BlockCounts, rows: list[int], columns: slice = slice(None)) -> tuple[int, int]:
@@ -45,10 +47,7 @@ def check_scale_nan(subject: Subject) -> Iterator[Finding]:
         number, first = _blocks(subject.counts(group), rows)
         if number:
             names = " or ".join(f"{r:02X}" for r in rows)
-            yield find(
-                "scale/nan", f"{number} of {group.elements // group.form.format.k} block scales are {names}",
-                tensor=_scale_tensor(group), offset=locate_scale(group, first),
-            )  # fmt: skip
+            yield _find("scale/nan", group, first, f"{number} of {group.elements // group.form.format.k} block scales are {names}")
 
 
 #: The largest number of float16, and the largest that it rounds to zero.
@@ -83,56 +82,38 @@ def check_scale_extremes(subject: Subject) -> Iterator[Finding]:
             ("scale/small", lost, "nothing above 2^-25"),
         ):
             if 2 * number > total:
-                yield find(
-                    rule, f"{number} of {total} blocks that are not zero hold {what}", tensor=_scale_tensor(group),
-                    offset=locate_scale(group, 0),
-                )  # fmt: skip
+                yield _find(rule, group, 0, f"{number} of {total} blocks that are not zero hold {what}")
 
 
 def check_scale_sign(subject: Subject) -> Iterator[Finding]:
     """e4m3 block scales with a sign."""
     for group in subject.groups:
-        if group.form.format.scale is not UE4M3:
-            continue
-        number, first = _blocks(subject.counts(group), list(range(_SIGN, 0xFF)))
-        if number:
-            yield find(
-                "scale/sign", f"{number} of {group.elements // group.form.format.k} block scales are negative",
-                tensor=_scale_tensor(group), offset=locate_scale(group, first),
-            )  # fmt: skip
+        if group.form.format.scale is UE4M3:
+            number, first = _blocks(subject.counts(group), list(range(_SIGN, 0xFF)))
+            if number:
+                yield _find("scale/sign", group, first, f"{number} of {group.elements // group.form.format.k} block scales are negative")
 
 
 def check_scale_zero(subject: Subject) -> Iterator[Finding]:
     """Scales of zero above codes that are not; e8m0 has no zero."""
     for group in subject.groups:
-        if group.form.format.scale is not UE4M3:
-            continue
-        number, first = _blocks(subject.counts(group), [0x00], slice(1, None))
-        if number:
-            yield find(
-                "scale/zero", f"{number} blocks have scale 00 and codes that are not zero",
-                tensor=_scale_tensor(group), offset=locate_scale(group, first),
-            )  # fmt: skip
+        if group.form.format.scale is UE4M3:
+            number, first = _blocks(subject.counts(group), [0x00], slice(1, None))
+            if number:
+                yield _find("scale/zero", group, first, f"{number} blocks have scale 00 and codes that are not zero")
 
 
 def check_zero_blocks(subject: Subject) -> Iterator[Finding]:
     """Scales of blocks whose codes are all zero."""
     for group in subject.groups:
         fmt = group.form.format
-        known = {
-            *ZERO_BLOCK_BYTES[fmt.scale.name],
-            *_nan_bytes(fmt),
-            *(range(_SIGN, 256) if fmt.scale is UE4M3 else ()),
-        }
+        known = {*ZERO_BLOCK_BYTES[fmt.scale.name], *_nan_bytes(fmt), *(range(_SIGN, 256) if fmt.scale is UE4M3 else ())}
         rows = [b for b in range(256) if b not in known]
         number, first = _blocks(subject.counts(group), rows, slice(0, 1))
         if number:
             counts = subject.counts(group).largest[:, 0]
             found = ", ".join(f"{b:02X}" for b in rows if counts[b])
-            yield find(
-                "scale/zero-block", f"{number} blocks of zero codes have scale {_short(found)}",
-                tensor=_scale_tensor(group), offset=locate_scale(group, first),
-            )  # fmt: skip
+            yield _find("scale/zero-block", group, first, f"{number} blocks of zero codes have scale {_short(found)}")
 
 
 def _short(text: str) -> str:
@@ -161,12 +142,11 @@ def check_small_max(subject: Subject) -> Iterator[Finding]:
         number, first = _blocks(subject.counts(group), rows, slice(1, least))
         if number:
             total = group.elements // fmt.k
-            yield find(
-                "codes/small-max",
+            text = (
                 f"in {number} of {total} blocks ({100 * number / total:.3g} %) the largest value is below "
-                f"{float(fmt.element.magnitude(least)):g} x scale; the first is block {first}",
-                tensor=group.codes.name, offset=locate_scale(group, first),
-            )  # fmt: skip
+                f"{float(fmt.element.magnitude(least)):g} x scale; the first is block {first}"
+            )
+            yield _find("codes/small-max", group, first, text, group.codes)
 
 
 def check_negative_zero(subject: Subject) -> Iterator[Finding]:
@@ -178,10 +158,7 @@ def check_negative_zero(subject: Subject) -> Iterator[Finding]:
         totals = subject.counts(group).pairs.sum(axis=0)
         minus = int(totals[element.sign_bit])
         if minus >= _MANY_ZEROS and totals[0] == 0:
-            yield find(
-                "codes/negative-zero", f"{minus} zeros, all of them code {element.sign_bit:x}", tensor=group.codes.name,
-                offset=group.codes.offset,
-            )  # fmt: skip
+            yield find("codes/negative-zero", f"{minus} zeros, all of them code {element.sign_bit:x}", group.codes)
 
 
 def check_nan_codes(subject: Subject) -> Iterator[Finding]:
@@ -193,10 +170,7 @@ def check_nan_codes(subject: Subject) -> Iterator[Finding]:
         special = magnitude_codes(group.form.format) > element.max_code
         number = int(subject.counts(group).pairs.sum(axis=0)[special].sum()) if special.any() else 0
         if number:
-            yield find(
-                "codes/nan", f"{number} of {group.elements} codes are NaN or Inf", tensor=group.codes.name,
-                offset=group.codes.offset,
-            )  # fmt: skip
+            yield find("codes/nan", f"{number} of {group.elements} codes are NaN or Inf", group.codes)
 
 
 def largest_scale(counts: BlockCounts) -> int:

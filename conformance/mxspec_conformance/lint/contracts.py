@@ -38,7 +38,7 @@ def check_contracts(subject: Subject) -> Iterator[Finding]:
         others = [name for fmt, name in stored if fmt != contract.format_name]
         if others or not stored:
             what = f"{len(others)} of {len(stored)} quantized tensors are not {contract.format_name}"
-            yield find("contract/format", what, tensor=others[0] if others else None, offset=8)
+            yield find("contract/format", what, others[0] if others else None, offset=8)
         try:
             digest = _digest(contract)
         except ValueError:

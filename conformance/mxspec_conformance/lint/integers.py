@@ -54,7 +54,7 @@ def _find_layers(tensors: Mapping[str, Tensor]) -> Iterator[_Layer | Finding]:
             if zeros.shape == (groups, columns // 8) and columns % 8 == 0 and zeros.dtype == "I32":
                 method = {columns: "gptq", columns // 8: "awq"}.get(weight.shape[1])
         if method is None:
-            yield find("int4/shape", shapes, tensor=name, offset=weight.offset)
+            yield find("int4/shape", shapes, weight)
         else:
             yield _Layer(base, method, scales.shape[0], zeros, tensors.get(base + "g_idx"))
 
@@ -76,10 +76,8 @@ def check_layers(subject: Subject) -> Iterator[Finding]:
                 yield layer
             continue
         if said in ("gptq", "awq") and said != layer.method:
-            yield find(
-                "int4/method", f"the configuration says {said}, the shapes are those of {layer.method}",
-                tensor=f"{layer.base}qweight",
-            )  # fmt: skip
+            text = f"the configuration says {said}, the shapes are those of {layer.method}"
+            yield find("int4/method", text, f"{layer.base}qweight")
         elif layer.method == "gptq":
             yield from _check_zeros(subject, layer)
             yield from _check_index(subject, layer)
@@ -91,10 +89,7 @@ def _check_zeros(subject: Subject, layer: _Layer) -> Iterator[Finding]:
     words = {int(w) for _, run in _runs(layer.zeros) for w in np.unique(run.view("<u4"))[:2]}
     other = next((f for f, word in _ZEROS.items() if words == {word} and f != said), None)
     if said in _ZEROS and other is not None:
-        yield find(
-            "int4/gptq-zero", f"checkpoint_format is {said}; every zero point is stored as {other} stores 8",
-            tensor=layer.zeros.name, offset=layer.zeros.offset,
-        )  # fmt: skip
+        yield find("int4/gptq-zero", f"checkpoint_format is {said}; every zero point is stored as {other} stores 8", layer.zeros)
 
 
 def _check_index(subject: Subject, layer: _Layer) -> Iterator[Finding]:
@@ -106,19 +101,15 @@ def _check_index(subject: Subject, layer: _Layer) -> Iterator[Finding]:
         values = run.view("<i4")
         outside = np.flatnonzero((values < 0) | (values >= layer.groups))
         if outside.size:
-            yield find(
-                "int4/g-idx", f"group {int(values[outside[0]])} of {layer.groups} groups", tensor=index.name,
-                offset=index.offset + start + 4 * int(outside[0]),
-            )  # fmt: skip
+            at = index.offset + start + 4 * int(outside[0])
+            yield find("int4/g-idx", f"group {int(values[outside[0]])} of {layer.groups} groups", index, offset=at)
             return
         steps = np.diff(np.concatenate([[last], values]))
         if falls < 0 and (steps < 0).any():
             falls = start + 4 * int(np.flatnonzero(steps < 0)[0])
         last = int(values[-1])
     if falls >= 0 and not (subject.quantization or {}).get("desc_act"):
-        yield find(
-            "int4/act-order", "g_idx falls, so columns were reordered", tensor=index.name, offset=index.offset + falls
-        )
+        yield find("int4/act-order", "g_idx falls, so columns were reordered", index, offset=index.offset + falls)
 
 
 def check_lowest(subject: Subject) -> Iterator[Finding]:
@@ -130,7 +121,7 @@ def check_lowest(subject: Subject) -> Iterator[Finding]:
         for _, run in _runs(tensor):
             number += int((run & 15 == _MINUS_EIGHT).sum()) + int((run >> 4 == _MINUS_EIGHT).sum())
         if number:
-            yield find("int4/lowest", f"{number} codes are -8", tensor=name, offset=tensor.offset)
+            yield find("int4/lowest", f"{number} codes are -8", tensor)
 
 
 def _packs_four_bits(subject: Subject, tensor: Tensor) -> bool:
@@ -155,9 +146,7 @@ def check_nibbles(subject: Subject) -> Iterator[Finding]:
                 first = start + int(np.flatnonzero(bad)[0])
             number += int((~legal[run & 15]).sum()) + int((~legal[run >> 4]).sum())
         if number:
-            yield find(
-                "sparse/nibble", f"{number} of {2 * tensor.size} nibbles", tensor=name, offset=tensor.offset + first
-            )
+            yield find("sparse/nibble", f"{number} of {2 * tensor.size} nibbles", tensor, offset=tensor.offset + first)
 
 
 CHECKS = (check_layers, check_lowest, check_nibbles)

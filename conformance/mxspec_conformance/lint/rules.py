@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mxspec.containers import Fault
+from mxspec.containers import Fault, Tensor
 from mxspec_conformance.lint.hypotheses import Explanation
 
 
@@ -156,7 +156,9 @@ RULES: dict[str, Rule] = {
 
 
 def find(
-    rule: str, text: str, *, tensor: str | None = None, offset: int | None = None, explanation: Explanation | None = None
+    rule: str, text: str, tensor: Tensor | str | None = None, *, offset: int | None = None, explanation: Explanation | None = None
 ) -> Finding:
-    """A finding of the rule with this id."""
+    """A finding of the rule with this id. tensor: one of the file, where no other offset is given at its own; or a name alone."""
+    if isinstance(tensor, Tensor):
+        tensor, offset = tensor.name, tensor.offset if offset is None else offset
     return Finding(RULES[rule], text, tensor, offset, explanation=explanation)

@@ -31,10 +31,7 @@ def check_values(subject: Subject) -> Iterator[Finding]:
         for suffix, tensor in group.scalars.items():
             bad = [b for b in read_bits(tensor) if not is_usable(b)]
             if bad:
-                yield find(
-                    "global/value", f"{suffix[1:]} is {to_float(bad[0])!r} (0x{bad[0]:08x})", tensor=tensor.name,
-                    offset=tensor.offset,
-                )  # fmt: skip
+                yield find("global/value", f"{suffix[1:]} is {to_float(bad[0])!r} (0x{bad[0]:08x})", tensor)
 
 
 def check_direction(subject: Subject) -> Iterator[Finding]:
@@ -48,11 +45,8 @@ def check_direction(subject: Subject) -> Iterator[Finding]:
         if worst:
             value = to_float(worst[0])
             implied = value * TWO_LEVEL_MAX if kind is _DECODE else TWO_LEVEL_MAX / value
-            tensor = group.scalars[group.form.tensor_scale.suffix]
-            yield find(
-                "global/direction", f"{value:g} of kind {kind.value} makes the largest weight {implied:g}",
-                tensor=tensor.name, offset=tensor.offset,
-            )  # fmt: skip
+            tensor = group.parts[group.form.tensor_scale.suffix]
+            yield find("global/direction", f"{value:g} of kind {kind.value} makes the largest weight {implied:g}", tensor)
 
 
 def are_counterparts(decode: int, encode: int) -> bool:
@@ -90,11 +84,8 @@ def check_pairs(subject: Subject) -> Iterator[Finding]:
             continue
         decode, encode = read_bits(tensor)[0], read_bits(other)[0]
         if not are_counterparts(decode, encode):
-            yield find(
-                "global/pair", f"{to_float(decode):g} here, {to_float(encode):g} in {other.name}: neither is the other's "
-                "correctly rounded reciprocal",
-                tensor=name, offset=tensor.offset,
-            )  # fmt: skip
+            text = f"{to_float(decode):g} here, {to_float(encode):g} in {other.name}: neither is the other's correctly rounded reciprocal"
+            yield find("global/pair", text, tensor)
 
 
 def check_alpha(subject: Subject) -> Iterator[Finding]:
@@ -108,10 +99,7 @@ def check_alpha(subject: Subject) -> Iterator[Finding]:
             continue
         due = alpha_bits(convert_bits(bits[0], kind, _ENCODE), scales.tensor[1][0])
         if scales.alpha[0] != due:
-            tensor = group.scalars[group.form.alpha]
-            yield find(
-                "global/alpha", f"is 0x{scales.alpha[0]:08x}, not 0x{due:08x}", tensor=tensor.name, offset=tensor.offset
-            )
+            yield find("global/alpha", f"is 0x{scales.alpha[0]:08x}, not 0x{due:08x}", group.parts[group.form.alpha])
 
 
 def check_kept(subject: Subject) -> Iterator[Finding]:
@@ -132,17 +120,12 @@ def check_kept(subject: Subject) -> Iterator[Finding]:
             continue
         stored = {suffix: read_bits(t) for suffix, t in group.scalars.items()}
         try:
-            due = {
-                s: bits for s, (_, bits) in derive_scalars(group.form, interpret_kept(form, kept), group.base).items()
-            }
+            due = {s: bits for s, (_, bits) in derive_scalars(group.form, interpret_kept(form, kept), group.base).items()}
         except ContainerError:
             due = {}
         if due != stored:
             tensor = next(iter(group.scalars.values()), group.codes)
-            yield find(
-                "global/kept", f"the scales kept from {kept.convention} do not give the stored ones",
-                tensor=tensor.name, offset=tensor.offset,
-            )  # fmt: skip
+            yield find("global/kept", f"the scales kept from {kept.convention} do not give the stored ones", tensor)
 
 
 def fused_groups(subject: Subject) -> Iterator[list[Group]]:
@@ -166,9 +149,8 @@ def check_fused(subject: Subject) -> Iterator[Finding]:
         if len({_bits_of(subject, g) for g in several if g.form.fused}) > 1:
             first = several[0]
             assert first.form.tensor_scale is not None
-            tensor = first.scalars[first.form.tensor_scale.suffix]
             values = ", ".join(f"{g.base.rpartition('.')[2]} {to_float(_bits_of(subject, g)[0]):g}" for g in several)
-            yield find("global/fused", values, tensor=tensor.name, offset=tensor.offset)
+            yield find("global/fused", values, first.parts[first.form.tensor_scale.suffix])
 
 
 def check_range(subject: Subject) -> Iterator[Finding]:
@@ -185,11 +167,8 @@ def check_range(subject: Subject) -> Iterator[Finding]:
             top = max(largest_scale(subject.counts(g)) for g in members)
             if top != _FULL and any(g.elements for g in members):
                 names = ", ".join(g.base.rpartition(".")[2] for g in members)
-                yield find(
-                    "global/range", f"the largest block scale of {names} is {top:02X}, not {_FULL:02X}",
-                    tensor=(members[0].scales or members[0].codes).name,
-                    offset=(members[0].scales or members[0].codes).offset,
-                )  # fmt: skip
+                text = f"the largest block scale of {names} is {top:02X}, not {_FULL:02X}"
+                yield find("global/range", text, members[0].scales or members[0].codes)
 
 
 CHECKS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -89,9 +89,9 @@ class Subject:
     _counts: dict[str, BlockCounts] = field(default_factory=dict)
 
     @property
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Sequence[Group]:
         """Block-quantized tensors."""
-        return iter(self.checkpoint.blocks.values())
+        return tuple(self.checkpoint.blocks.values())
 
     def counts(self, group: Group) -> BlockCounts:
         """The counts of a tensor; made once."""

@@ -120,8 +120,8 @@ def check_known(subject: Subject) -> Iterator[Finding]:
     unchecked = list_unchecked(subject)
     for kind, several in unchecked.items():
         text = f"{method}{len(several)} {'tensors are' if len(several) > 1 else 'tensor is'} {kind}: not known, not checked"
-        yield find("tensor/not-checked", text, tensor=several[0].name, offset=several[0].offset)
-    if method and not unchecked and not subject.affine.groups and not any(True for _ in subject.groups):
+        yield find("tensor/not-checked", text, several[0])
+    if method and not unchecked and not subject.affine.groups and not subject.groups:
         yield find("tensor/not-checked", f"{method}the configuration names it; not known, not checked")
 
 
@@ -145,7 +145,7 @@ def check_experts(subject: Subject) -> Iterator[Finding]:
                 if lacking:
                     text = f"no {scale} of expert {', '.join(lacking[:8])}{', ...' if lacking[8:] else ''}, where {counts[scale]} of {len(numbers)} have one"
                     first = next(iter(experts[lacking[0]].values()))
-                    yield find("tensor/expert", text, tensor=first.name, offset=first.offset)
+                    yield find("tensor/expert", text, first)
 
 
 def check_buffers(subject: Subject) -> Iterator[Finding]:
@@ -154,14 +154,14 @@ def check_buffers(subject: Subject) -> Iterator[Finding]:
     for name, tensor in subject.checkpoint.tensors.items():
         if found := _BUFFER.search(name):
             left[found[1]].append(tensor)
-    if left and (any(True for _ in subject.groups) or subject.checkpoint.doubts or subject.affine.groups or list_unchecked(subject)):
+    if left and (subject.groups or subject.checkpoint.doubts or subject.affine.groups or list_unchecked(subject)):
         for buffer, several in left.items():
-            yield find("tensor/buffer", f"{len(several)} named *.{buffer}", tensor=several[0].name, offset=several[0].offset)
+            yield find("tensor/buffer", f"{len(several)} named *.{buffer}", several[0])
 
 
 def check_plain(subject: Subject) -> Iterator[Finding]:
     """NaN in the plain tensors of a quantized checkpoint: norms, biases, embeddings."""
-    if not any(True for _ in subject.groups) and not subject.affine.groups:
+    if not subject.groups and not subject.affine.groups:
         return
     parts = {t.name for g in subject.affine.groups.values() for t in g.members}
     for tensor in subject.checkpoint.grouping.others:
@@ -173,14 +173,14 @@ def check_plain(subject: Subject) -> Iterator[Finding]:
             for a, b in cut_plain(tensor)
         )
         if bad:
-            yield find("tensor/nan", f"{bad} of {tensor.size // dtype.itemsize} numbers are NaN", tensor=tensor.name, offset=tensor.offset)
+            yield find("tensor/nan", f"{bad} of {tensor.size // dtype.itemsize} numbers are NaN", tensor)
 
 
 def check_fit(subject: Subject) -> Iterator[Finding]:
     """Tensors that look like those of a convention and do not fit it."""
     for doubt in list_doubts(subject):
         for fault in doubt.faults:
-            yield find(f"tensor/{Misfit(fault.misfit)}", fault.text, tensor=fault.tensor, offset=fault.offset)
+            yield find(f"tensor/{fault.misfit}", fault.text, fault.tensor, offset=fault.offset)
 
 
 def check_companions(subject: Subject) -> Iterator[Finding]:
@@ -188,10 +188,7 @@ def check_companions(subject: Subject) -> Iterator[Finding]:
     for group in subject.groups:
         form = group.form
         if form.tensor_scale is not None and form.tensor_scale.optional and subject.scales[group.base].tensor is None:
-            yield find(
-                "tensor/no-scale", f"{group.base}{form.tensor_scale.suffix} is not there", tensor=group.codes.name,
-                offset=group.codes.offset,
-            )  # fmt: skip
+            yield find("tensor/no-scale", f"{group.base}{form.tensor_scale.suffix} is not there", group.codes)
 
 
 def check_refused(subject: Subject) -> Iterator[Finding]:
@@ -199,39 +196,28 @@ def check_refused(subject: Subject) -> Iterator[Finding]:
     found = find_refused(subject.checkpoint.tensors)
     if found is not None:
         form, name = found
-        yield find("tensor/refused", f"{form.name}: {form.reason}", tensor=name, offset=subject.checkpoint.tensors[name].offset)
+        yield find("tensor/refused", f"{form.name}: {form.reason}", subject.checkpoint.tensors[name])
 
 
 def check_method(subject: Subject) -> Iterator[Finding]:
     """quant_method, and format or quant_algo, against the tensors."""
-    wanted = {
-        (g.form.convention, g.form.config, tuple(_said(subject, g.base))): g
-        for g in subject.groups
-        if g.form.config is not None
-    }
+    wanted = {(g.form.convention, g.form.config, tuple(_said(subject, g.base))): g for g in subject.groups if g.form.config}
     if not wanted:
         yield from _check_nothing_found(subject)
         return
     if subject.config is not None and subject.quantization is None:
         first = next(iter(wanted.values()))
-        yield find(
-            "config/absent", f"tensors are {first.form.convention} {first.form.format_name}", tensor=first.codes.name
-        )
-    for (convention, config, every), group in wanted.items():
-        assert config is not None
+        yield find("config/absent", f"tensors are {first.form.name}", first.codes.name)
+    for (*_, every), group in wanted.items():
         for said in every:
             if not any(_agrees(said, c) for c in _names_of(group.form)):
                 described = f"{said[0]} {said[1]}".strip()
-                yield find(
-                    "config/method",
-                    f"the configuration says {described}; tensors are {convention} {group.form.format_name}",
-                    tensor=group.codes.name, offset=group.codes.offset,
-                )  # fmt: skip
+                yield find("config/method", f"the configuration says {described}; tensors are {group.form.name}", group.codes)
 
 
 def _check_nothing_found(subject: Subject) -> Iterator[Finding]:
     """A configuration that names a convention of which no tensor is there."""
-    if any(True for _ in subject.groups) or subject.checkpoint.doubts:
+    if subject.groups or subject.checkpoint.doubts:
         return
     for method, name in _said(subject, ""):
         if method in ("compressed-tensors", "modelopt", "mxfp4") and _is_float(method, name):
@@ -280,7 +266,7 @@ def check_group_size(subject: Subject) -> Iterator[Finding]:
         size = (_find_entry(subject, group.base) or {}).get("group_size")
         if type(size) is int and group.form.config is not None and size != group.form.format.k:
             text = f"group_size is {size}; the block of {group.form.format_name} has {group.form.format.k} elements"
-            yield find("config/group-size", text, tensor=group.codes.name, offset=group.codes.offset)
+            yield find("config/group-size", text, group.codes)
     formats = {g.form.format for g in subject.groups if g.form.config is not None}
     if len(formats) != 1:
         return
@@ -315,14 +301,13 @@ def check_groups(subject: Subject) -> Iterator[Finding]:
         config = group.form.config
         if config is None or method != config[0]:
             continue
-        stored = f"{group.form.convention} {group.form.format_name}"
         if is_named(main.get("ignore"), group.base):
-            text: str | None = f"`ignore` names it, and it is stored as {stored}"
+            text: str | None = f"`ignore` names it, and it is stored as {group.form.name}"
         else:
             entry = find_entry(groups, group.base) if len(groups) > 1 else None
             text = None if entry is None else _contradict(entry, group)
         if text is not None:
-            yield find("config/group", text, tensor=group.codes.name, offset=group.codes.offset)
+            yield find("config/group", text, group.codes)
 
 
 def _contradict(entry: Mapping[str, Any], group: Group) -> str | None:

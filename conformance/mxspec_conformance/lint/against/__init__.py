@@ -83,13 +83,13 @@ def compare(
         tensor = originals.find(group.base)
         if tensor is None or tensor.dtype not in PLAIN_DTYPES:
             what = "has no tensor of this name" if tensor is None else f"holds it as {tensor.dtype}, which is not plain"
-            findings.append(find("against/missing", f"{original} {what}", tensor=group.codes.name))
+            findings.append(find("against/missing", f"{original} {what}", group.codes.name))
             continue
         compared |= {t.name for t in originals.parts(tensor)}
         may_be_turned = isinstance(group, AffineGroup) and tensor.shape == group.shape[::-1]
         if tensor.shape != group.shape and not may_be_turned:
             text = f"is {list(group.shape)}, the original {list(tensor.shape)}"
-            findings.append(find("against/shape", text, tensor=group.codes.name, offset=group.codes.offset))
+            findings.append(find("against/shape", text, group.codes))
             continue
         if group.elements:
             pairs += [(group, tensor)] if isinstance(group, AffineGroup) else _split(group, tensor, originals)
@@ -112,9 +112,7 @@ def compare(
         findings += _judge(group.codes, found, profile)
         if own is not None and not _follows(found, own):
             text = f"the contract says {own}; {found.as_stored.agreeing} of {found.as_stored.elements} elements follow as stored"
-            findings.append(
-                find("contract/bits", text, tensor=group.codes.name, offset=group.codes.offset, explanation=found)
-            )
+            findings.append(find("contract/bits", text, group.codes, explanation=found))
     parts = {t.name for g in groups for t in g.members}
     parts |= {d.tensor.name for d in (affine.doubts if affine else ())}
     parts |= set(unknown)
@@ -173,20 +171,20 @@ def _judge(codes: Tensor, found: Explanation, due: str | None) -> Iterator[Findi
         for departure in hypothesis.departures:
             told = tell_affine(hypothesis, departure) if isinstance(hypothesis, AffineHypothesis) else _tell(hypothesis, departure)
             text = f"{told}: {counts}; read as stored, {plain.agreeing} agree"
-            yield find(f"against/{departure}", text, tensor=codes.name, offset=codes.offset, explanation=found)
+            yield find(f"against/{departure}", text, codes, explanation=found)
         return
     way = "the stored scales" if hypothesis.basis is Basis.GIVEN_SCALES else hypothesis.profile
     if not agreement.complete:
         first = "" if agreement.first is None else f"; the first that does not is element {agreement.first}"
         rule = "against/differs" if agreement.majority else "against/unexplained"
         text = f"{agreement.agreeing} of {agreement.elements} elements follow from the original by {way}{first}"
-        yield find(rule, text, tensor=codes.name, offset=codes.offset, explanation=found)
+        yield find(rule, text, codes, explanation=found)
     elif due is not None and hypothesis.basis is Basis.PROFILE and hypothesis.profile != due:
         text = f"follows {hypothesis.profile}, not {due}: {counts}"
-        yield find("against/profile", text, tensor=codes.name, offset=codes.offset, explanation=found)
+        yield find("against/profile", text, codes, explanation=found)
     elif due is not None and hypothesis.basis is Basis.GIVEN_SCALES:
         text = f"codes are right for the stored scales, which do not follow {due}"
-        yield find("against/profile", text, tensor=codes.name, offset=codes.offset, explanation=found)
+        yield find("against/profile", text, codes, explanation=found)
 
 
 def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
@@ -229,7 +227,7 @@ def _compare_others(
     for there in originals.checkpoint.tensors.values():
         if there.name not in compared and there.name not in parts | doubtful:
             text = f"{there.name} of the original is not in the file"
-            yield find("against/missing", text, tensor=there.name)
+            yield find("against/missing", text, there.name)
 
 
 def _compare_plain(tensor: Tensor, there: Tensor, *, also: int = 0) -> Iterator[Finding]:
@@ -250,7 +248,7 @@ def _compare_plain(tensor: Tensor, there: Tensor, *, also: int = 0) -> Iterator[
     else:
         changed, what = 1, f"is {tensor.dtype} {list(tensor.shape)}, the original {there.dtype} {list(there.shape)}"
     if changed:
-        yield find("against/carried", what, tensor=tensor.name, offset=tensor.offset)
+        yield find("against/carried", what, tensor)
 
 
 def _count_changed_bytes(one: Tensor, other: Tensor) -> int:
