@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mxspec import layouts
 from mxspec.containers.conventions import MARK_SUFFIX, Form, Scalars
 from mxspec.containers.groups import Group
-from mxspec.containers.header import count_items, read_at
+from mxspec.containers.header import Tensor, count_items, read_at
 
 Bytes = npt.NDArray[np.uint8]
 #: Name of a stored tensor, first byte in it, and bytes that are written there.
@@ -41,29 +41,35 @@ def cut(shape: tuple[int, ...], *, tiled: bool) -> Iterator[tuple[int, int]]:
 
 def read_part(group: Group, start: int, stop: int) -> Part:
     """Codes and block scales of a run, read from the file."""
-    form, count = group.form, stop - start
-    layout = layouts.get_layout(form.codes.layout)
-    if form.scales is None:
-        data = read_at(group.codes, layout.size((1, start)), layout.size((1, count)))
-        codes, scales = layouts.unpack_blocks(np.frombuffer(data, np.uint8), layout, (1, count))
-        return Part(start, codes.reshape(-1), scales.reshape(-1))
-    bits = form.format.element.bits
-    data = read_at(group.codes, start * bits // 8, count * bits // 8)
-    codes = layouts.unpack(np.frombuffer(data, np.uint8), layout, (1, count)).reshape(-1)
-    return Part(start, codes, _read_scales(group, start, stop))
+    if group.scales is None:
+        return Part(start, *_read_joint(group, start, stop))
+    return Part(start, read_codes(group, start, stop), _read_scales(group, group.scales, start, stop))
 
 
-def _read_scales(group: Group, start: int, stop: int) -> Bytes:
-    form, k = group.form, group.form.format.k
-    assert group.scales is not None
-    if not form.tiled:
-        return np.frombuffer(read_at(group.scales, start // k, (stop - start) // k), np.uint8)
-    columns = group.shape[-1]
-    first, last = start // columns, stop // columns
-    layout = layouts.get_layout("128x4")
-    before = layout.size((first, columns // k)) if first else 0
-    data = read_at(group.scales, before, layout.size((last - first, columns // k)))
-    return layouts.unpack(np.frombuffer(data, np.uint8), layout, (last - first, columns // k)).reshape(-1)
+def read_codes(group: Group, start: int, stop: int) -> Bytes:
+    """Codes of a run alone."""
+    if group.scales is None:
+        return _read_joint(group, start, stop)[0]
+    layout, bits = layouts.get_layout(group.form.codes.layout), group.form.format.element.bits
+    data = read_at(group.codes, start * bits // 8, (stop - start) * bits // 8)
+    return layouts.unpack(np.frombuffer(data, np.uint8), layout, (1, stop - start)).reshape(-1)
+
+
+def _read_joint(group: Group, start: int, stop: int) -> tuple[Bytes, Bytes]:
+    """Codes and scales where one tensor holds both."""
+    layout, count = layouts.get_layout(group.form.codes.layout), stop - start
+    data = read_at(group.codes, layout.size((1, start)), layout.size((1, count)))
+    codes, scales = layouts.unpack_blocks(np.frombuffer(data, np.uint8), layout, (1, count))
+    return codes.reshape(-1), scales.reshape(-1)
+
+
+def _read_scales(group: Group, stored: Tensor, start: int, stop: int) -> Bytes:
+    k, row = group.form.format.k, group.shape[-1]
+    if not group.form.tiled:
+        return np.frombuffer(read_at(stored, start // k, (stop - start) // k), np.uint8)
+    layout, columns, rows = layouts.get_layout("128x4"), row // k, stop // row - start // row
+    data = read_at(stored, layout.size((start // row, columns)) if start else 0, layout.size((rows, columns)))
+    return layouts.unpack(np.frombuffer(data, np.uint8), layout, (rows, columns)).reshape(-1)
 
 
 def write_part(form: Form, base: str, shape: tuple[int, ...], part: Part) -> Iterator[Chunk]:

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from mxspec_conformance.lint.hypotheses import AffineHypothesis, Agreement, Explanation, Hypothesis
 
 #: Hypotheses of the sample that are counted on all elements before the search goes on to other kinds of them.
 _COUNTED = 6
+Flags = npt.NDArray[np.bool_]
 H = TypeVar("H", Hypothesis, AffineHypothesis)
 
 
@@ -26,6 +30,18 @@ class Candidate(Generic[H]):
     def rank(self) -> tuple[int, int]:
         """Best first when sorted: most elements, then fewest departures."""
         return -self.agreeing, len(self.hypothesis.departures)
+
+
+def tally(elements: int, runs: Iterable[tuple[int, Flags, Flags]]) -> Agreement:
+    """How many of all elements agree. runs: the first element of a run, which agree, and which are zero in original and file."""
+    agreeing = silent = 0
+    first: int | None = None
+    for start, right, zero in runs:
+        agreeing += int(right.sum())
+        silent += int((zero & right).sum())
+        if first is None and not right.all():
+            first = start + int((~right).reshape(-1).argmax())
+    return Agreement(agreeing, elements, silent, first)
 
 
 def list_plain(found: Iterable[Candidate[H]]) -> list[Candidate[H]]:

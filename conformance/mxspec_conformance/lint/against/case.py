@@ -80,8 +80,8 @@ class Case:
     @cached_property
     def tensor_scale(self) -> TensorScale | None:
         """The stored tensor scale, if there is one and it is one number."""
-        found = read_scales(self.group).tensor
-        return TensorScale(found[0], found[1][0]) if found is not None and len(found[1]) == 1 else None
+        found = read_scales(self.group)
+        return found.of_item() if found.tensor is not None and len(found.tensor[1]) == 1 else None
 
     @cached_property
     def profiles(self) -> list[Profile]:

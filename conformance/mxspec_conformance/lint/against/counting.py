@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mxspec.profiles import Profile, get_profile
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.lint.against.candidates import tally
 from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.expecting import (
     Flags,
@@ -29,22 +31,15 @@ class Counting:
 
     def count(self, hypothesis: Hypothesis) -> Agreement:
         """How many elements agree."""
-        case, fmt = self.case, self.case.group.form.format
-        table = zero_table(fmt)
-        agreeing = silent = 0
-        first: int | None = None
-        kept = case.stored.roll_back(hypothesis.rolled) if hypothesis.rolled else case.stored.scales[hypothesis.scales]
-        for start, stop in whole_runs(case.group.elements):
-            (piece,) = case.stored.pieces(iter([(start, stop)]))
-            codes = reorder(table[piece.codes], hypothesis.codes)
-            scales = kept[piece.blocks]
-            x = self._read(None, start, stop)
-            right = self._judge(hypothesis, x, codes, scales, (start, stop))
-            agreeing += int(right.sum())
-            silent += int(((x == 0) & (codes == 0) & right).sum())
-            if first is None and not right.all():
-                first = start + int((~right).reshape(-1).argmax())
-        return Agreement(agreeing, case.group.elements, silent, first)
+        return tally(self.case.group.elements, self._list_runs(hypothesis))
+
+    def _list_runs(self, hypothesis: Hypothesis) -> Iterator[tuple[int, Flags, Flags]]:
+        stored, table = self.case.stored, zero_table(self.case.group.form.format)
+        kept = stored.roll_back(hypothesis.rolled) if hypothesis.rolled else stored.scales[hypothesis.scales]
+        for start, stop in whole_runs(self.case.group.elements):
+            (piece,) = stored.pieces(iter([(start, stop)]))
+            codes, x = reorder(table[piece.codes], hypothesis.codes), self._read(None, start, stop)
+            yield start, self._judge(hypothesis, x, codes, kept[piece.blocks], (start, stop)), (x == 0) & (codes == 0)
 
     def _read(self, name: str | None, start: int, stop: int) -> Float32s:
         tensor = self.case.original if name is None else self.case.originals.checkpoint.tensors[name]

@@ -14,7 +14,7 @@ from mxspec.calibration import RunningAmax
 from mxspec.containers import Checkpoint
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Tensor, count_items, read_at
-from mxspec.containers.parts import cut
+from mxspec.containers.parts import cut, read_codes, read_part
 from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
 from mxspec_conformance.lint.against.names import rename
 from mxspec_conformance.lint.hypotheses import CodeOrder, ScaleOrder
@@ -50,13 +50,7 @@ class Stored:
         group = self.group
         if group.scales is not None:
             return np.frombuffer(read_at(group.scales, 0, group.scales.size), np.uint8)
-        return np.concatenate([self._read_joint(*ends)[1] for ends in cut(group.shape, tiled=False)])
-
-    def _read_joint(self, start: int, stop: int) -> tuple[Codes, Codes]:
-        layout = layouts.get_layout(self.group.form.codes.layout)
-        data = read_at(self.group.codes, layout.size((1, start)) if start else 0, layout.size((1, stop - start)))
-        codes, scales = layouts.unpack_blocks(np.frombuffer(data, np.uint8), layout, (1, stop - start))
-        return codes.reshape(-1), scales.reshape(-1)
+        return np.concatenate([read_part(group, *ends).scales for ends in cut(group.shape, tiled=False)])
 
     @cached_property
     def scales(self) -> Mapping[ScaleOrder, Codes]:
@@ -99,15 +93,9 @@ class Stored:
 
     def pieces(self, runs: Iterator[tuple[int, int]]) -> Iterator[Piece]:
         """Codes of these runs of elements."""
-        form = self.group.form
-        layout, bits, k = layouts.get_layout(form.codes.layout), form.format.element.bits, form.format.k
+        k = self.group.form.format.k
         for start, stop in runs:
-            if form.scales is None:
-                codes = self._read_joint(start, stop)[0]
-            else:
-                data = read_at(self.group.codes, start * bits // 8, (stop - start) * bits // 8)
-                codes = layouts.unpack(np.frombuffer(data, np.uint8), layout, (1, stop - start))
-            yield Piece(start // k, codes.reshape(-1, k))
+            yield Piece(start // k, read_codes(self.group, start, stop).reshape(-1, k))
 
 
 def reorder(codes: Codes, order: CodeOrder) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,24 +10,23 @@ import numpy as np
 from mxspec.affine.checkpoints.bands import cut
 from mxspec.affine.profiles import get_affine_profile
 from mxspec_conformance.lint.against.affine.case import AffineCase, Flags, Rows, expect, is_nearest, match_groups
+from mxspec_conformance.lint.against.candidates import tally
 from mxspec_conformance.lint.hypotheses import AffineHypothesis, Agreement, Basis
 
 
 def count(case: AffineCase, hypothesis: AffineHypothesis) -> Agreement:
     """How many elements agree, in bands of rows."""
-    group, agreeing, silent = case.group, 0, 0
-    first: int | None = None
     if case.is_turned and not hypothesis.of_columns:
-        return Agreement(0, group.elements, 0, 0)
+        return Agreement(0, case.group.elements, 0, 0)
     scales, offsets = case.stored.read_scales(hypothesis.reading), case.stored.read_offsets(hypothesis.reading)
-    for rows in cut(group.shape):
-        x = case.read(rows, of_columns=hypothesis.of_columns)
-        right = _judge(case, hypothesis, x, rows, scales[rows[0] : rows[1]], offsets[rows[0] : rows[1]])
-        agreeing += int(right.sum())
-        silent += int(((x == 0) & right).sum())
-        if first is None and not right.all():
-            first = rows[0] * group.shape[1] + int((~right).reshape(-1).argmax())
-    return Agreement(agreeing, group.elements, silent, first)
+
+    def list_runs() -> Iterator[tuple[int, Flags, Flags]]:
+        for rows in cut(case.group.shape):
+            x = case.read(rows, of_columns=hypothesis.of_columns)
+            right = _judge(case, hypothesis, x, rows, scales[rows[0] : rows[1]], offsets[rows[0] : rows[1]])
+            yield rows[0] * case.group.shape[1], right, x == 0
+
+    return tally(case.group.elements, list_runs())
 
 
 def _judge(
