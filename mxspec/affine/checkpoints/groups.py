@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from mxspec.affine.checkpoints.forms import (
     AffineForm,
     Axis,
     Extra,
+    Floats,
     Packed,
     find_form,
 )
@@ -29,6 +30,7 @@ from mxspec.containers.groups import Doubt, Fault, Misfit, StoredGroup, sort_out
 from mxspec.containers.header import Tensor, read_at
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.text import clip
+from mxspec.elements import output_dtype
 
 _NAMES = {stored: name for name, stored in FLOAT_DTYPES.items()}
 #: Configurations of a folder, and the entry that speaks of the quantization; None: the whole file.
@@ -47,6 +49,8 @@ AffineDoubt = Doubt
 class AffineGroup(StoredGroup[AffineForm]):
     """The stored tensors of one tensor of affine integers, of shape N and K."""
 
+    #: N and K.
+    shape: tuple[int, int]
     format: AffineFormat
 
     @property
@@ -59,32 +63,29 @@ class AffineGroup(StoredGroup[AffineForm]):
 
         Raises ContainerError for a zero point that the convention has no form for.
         """
-        fmt, form, k = self.format, self.form, self.shape[1]
-        groups = k // fmt.group
-        words = read_rectangle(self.codes, place_packed(form.codes, rows, self.shape, k, fmt.bits), np.dtype("<u4"))
-        found = [unpack(words, form.codes, fmt.bits), self._read_floats(form.scales.suffix, rows, transposed=form.scales.transposed)]
+        fmt, form = self.format, self.form
         if self.symmetric:
-            found.append(np.full((rows[1] - rows[0], groups), 1 << (fmt.bits - 1), np.uint8))
-        elif isinstance(form.offsets, Packed):
-            tensor = self.parts[form.offsets.suffix]
-            stored = read_rectangle(tensor, place_packed(form.offsets, rows, self.shape, groups, fmt.bits), np.dtype("<u4"))
-            zeros = unpack(stored, form.offsets, fmt.bits)
-            if int(zeros.max(initial=0)) > fmt.bins:
-                raise ContainerError(
-                    f"{tensor.path}: {clip(tensor.name)} holds {fmt.bins}, which is a zero point of {fmt.bins + 1} less one to some "
-                    "loaders and of 0 to others; ask who wrote it for checkpoint_format gptq_v2"
-                )
-            found.append(zeros)
+            offsets = np.full((rows[1] - rows[0], self.shape[1] // fmt.group), 1 << (fmt.bits - 1), np.uint8)
         else:
-            found.append(self._read_floats(form.offsets.suffix, rows, transposed=form.offsets.transposed))
-        return AffineTensor(format=fmt, codes=found[0], scales=found[1], offsets=found[2])
+            offsets = self.read_part(form.offsets, rows)
+        if isinstance(form.offsets, Packed) and int(offsets.max(initial=0)) > fmt.bins:
+            tensor = self.parts[form.offsets.suffix]
+            raise ContainerError(
+                f"{tensor.path}: {clip(tensor.name)} holds {fmt.bins}, which is a zero point of {fmt.bins + 1} less one to some "
+                "loaders and of 0 to others; ask who wrote it for checkpoint_format gptq_v2"
+            )
+        return AffineTensor(format=fmt, codes=self.read_part(form.codes, rows), scales=self.read_part(form.scales, rows), offsets=offsets)
 
-    def _read_floats(self, suffix: str, rows: tuple[int, int], *, transposed: bool) -> npt.NDArray[Any]:
-        fmt, (n, k) = self.format, self.shape
-        place = locate(rows, n, k // fmt.group, fmt.scalar.bits // 8, transposed=transposed)
-        found = read_rectangle(self.parts[suffix], place, fmt.numpy_dtype.newbyteorder("<"))
-        upright = found.T if transposed else found
-        return np.ascontiguousarray(upright.astype(fmt.numpy_dtype, copy=False))
+    def read_part(self, part: Packed | Floats, rows: tuple[int, int], dtype: str | None = None) -> npt.NDArray[Any]:
+        """Rows of codes, scales or offsets, as they lie if this is how. dtype: of which the bits of floats are; None: the stored one."""
+        fmt, (n, k), stored = self.format, self.shape, self.parts[part.suffix]
+        across = k if part.suffix == self.form.codes.suffix else k // fmt.group
+        if isinstance(part, Packed):
+            words = read_rectangle(stored, place_packed(part, rows, self.shape, across, fmt.bits), np.dtype("<u4"))
+            return unpack(words, part, fmt.bits)
+        width = fmt.scalar.bits // 8
+        found = read_rectangle(stored, locate(rows, n, across, width, transposed=part.transposed), np.dtype(f"<u{width}")).astype(f"u{width}")
+        return np.ascontiguousarray(found.T if part.transposed else found).view(output_dtype(dtype or fmt.dtype))
 
     def read_order(self) -> npt.NDArray[np.intp] | None:
         """Which stored column each column of the groups is, where `g_idx` puts other columns together; None: they are consecutive.
@@ -140,12 +141,8 @@ class AffineCheckpoint:
     @property
     def _configured(self) -> str | None:
         """The convention that the configuration names."""
-        said = dict(self.config)
-        for form in FORMS:
-            named = dict(form.config).get("checkpoint_format")
-            if said.get("quant_method") == form.method and named is not None and said.get("checkpoint_format") == named:
-                return form.convention
-        return None
+        said = (self.config.get("quant_method"), self.config.get("checkpoint_format"))
+        return next((f.convention for f in FORMS if (f.method, dict(f.config).get("checkpoint_format")) == said and said[1] is not None), None)
 
     def _hint(self, base: str, metadata: Mapping[str, str]) -> dict[str, int]:
         """Bits and group as far as something says them."""
@@ -183,9 +180,7 @@ class AffineCheckpoint:
             raise ContainerError(f"{self.checkpoint.path} has no affine integers {clip(str(base))!r}; `.groups` lists them")
         group = self.groups[base]
         found, order = group.read_band((0, group.shape[0])), group.read_order()
-        if order is None:
-            return found
-        return AffineTensor(format=found.format, codes=np.ascontiguousarray(found.codes[:, order]), scales=found.scales, offsets=found.offsets)
+        return found if order is None else replace(found, codes=np.ascontiguousarray(found.codes[:, order]))
 
 
 def find_affine(name: str) -> AffineFormat | None:
@@ -198,10 +193,8 @@ def find_affine(name: str) -> AffineFormat | None:
 
 def _same_tensors(form: AffineForm, convention: str | None) -> bool:
     """Whether another convention, which is known to be the one, has tensors of the same names and shapes."""
-    if convention not in {f.convention for f in FORMS}:
-        return False
-    other = find_form(convention)
-    return (form.codes, form.scales, form.offsets.suffix) == (other.codes, other.scales, other.offsets.suffix)
+    same = (f for f in FORMS if (f.codes, f.scales, f.offsets.suffix) == (form.codes, form.scales, form.offsets.suffix))
+    return any(f.convention == convention for f in same)
 
 
 def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor]) -> Iterator[tuple[AffineForm, str]]:
@@ -226,12 +219,13 @@ def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mappi
     if any(len(t.shape) != 2 or 0 in t.shape for t in (codes, scales)):
         return doubt(f"{form.convention} stores matrices")
     n, groups = scales.shape[::-1] if form.scales.transposed else scales.shape
-    told = _read_shape(form, base, tensors)
+    told, across = _read_shape(form, base, tensors), codes.shape[0 if form.codes.transposed else 1]
+    # Codes along N have a word for each column.
+    columns = {b: divmod(across * 32, b) if form.codes.axis is Axis.K else (across, 0) for b in form.bits}
     possible = [
         (AffineFormat(bits=b, group=k // groups, offset=form.offset, dtype=_NAMES[scales.dtype]), k)
-        for b in form.bits
-        for k in _columns(form, codes, b)
-        if k % groups == 0 and k // groups <= MOST_GROUP and k <= MOST_COLUMNS and (told is None or told == (n, k))
+        for b, (k, rest) in columns.items()
+        if not rest and k % groups == 0 and k // groups <= MOST_GROUP and k <= MOST_COLUMNS and (told is None or told == (n, k))
     ]
     fitting = [(f, k) for f, k in possible if _agrees(form, f, (n, k), parts)]
     if form.offset is Offset.BIAS:
@@ -246,15 +240,6 @@ def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mappi
         return doubt(f"fits {names} alike; say which it is (--format), or put its config.json beside it", Misfit.AMBIGUOUS)
     ((fmt, k),) = fitting
     return AffineGroup(base, form, (n, k), parts, fmt)
-
-
-def _columns(form: AffineForm, codes: Tensor, bits: int) -> Iterator[int]:
-    """K of codes of so many bits."""
-    k_words = codes.shape[0 if form.codes.transposed else 1]
-    if form.codes.axis is Axis.N:
-        yield k_words
-    elif k_words * 32 % bits == 0:
-        yield k_words * 32 // bits
 
 
 def _read_shape(form: AffineForm, base: str, tensors: Mapping[str, Tensor]) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -310,10 +310,10 @@ def _list_bands(group: AffineGroup, dtype: str) -> Iterator[Run]:
 def _decode_band(group: AffineGroup, rows: tuple[int, int], order: Any, dtype: str) -> np.ndarray[Any, Any]:
     """Numbers of rows: each operation in the dtype of the scales, as the libraries have it."""
     made = group.read_band(rows)
-    if order is not None:
-        made = AffineTensor(format=made.format, codes=np.ascontiguousarray(made.codes[:, order]), scales=made.scales, offsets=made.offsets)
-    values = made.dequantize(dtype, contract=made.format.dtype)
-    return values if order is None else values[:, np.argsort(order)]
+    if order is None:
+        return made.dequantize(dtype, contract=made.format.dtype)
+    values = replace(made, codes=np.ascontiguousarray(made.codes[:, order])).dequantize(dtype, contract=made.format.dtype)
+    return values[:, np.argsort(order)]
 
 
 def convert_affine(

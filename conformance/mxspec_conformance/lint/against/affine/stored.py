@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.affine.checkpoints.bands import locate, place_packed, read_rectangle, unpack
 from mxspec.affine.checkpoints.forms import FORMS, Floats, Packed
 from mxspec.affine.checkpoints.groups import AffineGroup
 from mxspec.affine.formats import Offset
 from mxspec.containers.problems import ContainerError
-from mxspec.elements import output_dtype
 from mxspec_conformance.lint.hypotheses import GroupOrder, Reading, WordOrder
 
 Array = npt.NDArray[Any]
@@ -99,40 +97,29 @@ class StoredIntegers:
         """Codes [rows, K] in the order of the groups."""
         group, bits = self.group, self.group.format.bits
         part = reorder_words(group.form.codes, reading.codes)
-        part = replace(part, transposed=part.transposed != reading.turned)
-        place = place_packed(part, rows, group.shape, group.shape[1], bits)
-        found = unpack(read_rectangle(group.codes, place, np.dtype("<u4")), part, bits)
+        found = group.read_part(replace(part, transposed=part.transposed != reading.turned), rows)
         if self.columns is not None:
             found = np.ascontiguousarray(found[:, self.columns])
         return (found + np.uint8(1 << (bits - 1))) & np.uint8(group.format.bins) if reading.complement else found
 
     def read_scales(self, reading: Reading) -> Array:
         """Scales [N, groups]."""
-        return self._read_floats(self.group.form.scales, reading.scales, reading.dtype)
+        return self._read_groups(self.group.form.scales, reading.scales, reading.dtype)
 
     def read_offsets(self, reading: Reading) -> Array:
         """Zero points or biases [N, groups]; a stored zero point that the convention has no form for is 2^bits."""
-        group, form, fmt = self.group, self.group.form, self.group.format
-        across = group.shape[1] // fmt.group
+        group, offsets, fmt = self.group, self.group.form.offsets, self.group.format
         if group.symmetric:
-            return np.full((group.shape[0], across), 1 << (fmt.bits - 1), np.uint8)
-        if isinstance(form.offsets, Floats):
-            found = self._read_floats(form.offsets, reading.offsets, reading.dtype)
+            return np.full((group.shape[0], group.shape[1] // fmt.group), 1 << (fmt.bits - 1), np.uint8)
+        if isinstance(offsets, Floats):
+            found = self._read_groups(offsets, reading.offsets, reading.dtype)
             return -found if reading.negated else found
-        part = reorder_words(form.offsets, reading.zeros)
-        part = replace(part, transposed=part.transposed != (reading.offsets is GroupOrder.TRANSPOSED))
-        place = place_packed(part, (0, group.shape[0]), group.shape, across, fmt.bits)
-        zeros = _move(unpack(read_rectangle(group.parts[part.suffix], place, np.dtype("<u4")), part, fmt.bits), reading.offsets)
+        zeros = self._read_groups(reorder_words(offsets, reading.zeros), reading.offsets)
         return (zeros + np.uint8(reading.step % (fmt.bins + 1))) & np.uint8(fmt.bins) if reading.step else zeros
 
-    def _read_floats(self, part: Floats, order: GroupOrder, dtype: str | None) -> Array:
-        group, fmt = self.group, self.group.format
-        transposed = part.transposed != (order is GroupOrder.TRANSPOSED)
-        n, across, width = group.shape[0], group.shape[1] // fmt.group, fmt.scalar.bits // 8
-        place = locate((0, n), n, across, width, transposed=transposed)
-        stored = read_rectangle(group.parts[part.suffix], place, np.dtype(f"<u{width}")).astype(f"u{width}")
-        numbers = np.ascontiguousarray(stored.T if transposed else stored).view(output_dtype(dtype or fmt.dtype))
-        return _move(numbers, order)
+    def _read_groups(self, part: Packed | Floats, order: GroupOrder, dtype: str | None = None) -> Array:
+        turned = replace(part, transposed=part.transposed != (order is GroupOrder.TRANSPOSED))
+        return _move(self.group.read_part(turned, (0, self.group.shape[0]), dtype), order)
 
 
 def _move(array: Array, order: GroupOrder) -> Array:
