@@ -355,6 +355,18 @@ def test_folder_with_index_and_configuration(tmp_path: Path) -> None:
         convert(folder, tmp_path / "out", "compressed-tensors")
 
 
+def test_a_folder_with_a_gguf_file(tmp_path: Path) -> None:
+    """What it becomes is called by its container."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = write_gguf(folder / "some.gguf")
+    (out,) = convert(folder, tmp_path / "out", "torch-dtypes").files
+    assert out == tmp_path / "out" / "some.safetensors"
+    (back,) = convert(tmp_path / "out", tmp_path / "back", "gguf").files
+    assert back.name == "model.gguf"
+    assert back.read_bytes() == source.read_bytes()
+
+
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     source = make_source("modelopt-nvfp4", tmp_path)
     code = (

@@ -19,6 +19,7 @@ from mxspec.containers.header import Header, Tensor, open_file, read_at
 from mxspec.containers.marks import read_marks
 from mxspec.containers.parts import read_part
 from mxspec.containers.problems import Collector, ContainerError, Fault
+from mxspec.containers.refused import describe_refused
 from mxspec.containers.text import MAX_ASCII, clip, parse_object
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
@@ -140,6 +141,16 @@ class Checkpoint:
     def doubts(self) -> tuple[Doubt, ...]:
         """Tensors that look block-quantized and do not fit."""
         return self.grouping.doubts
+
+    def require_groups(self, wanted: str) -> list[Group]:
+        """All block-quantized tensors. Raises ContainerError where one does not fit, or there is nothing to do what is wanted with."""
+        if self.doubts:
+            fault = self.doubts[0].faults[0]
+            raise ContainerError(f"{fault.tensor}: {fault.text}; `mxspec lint` lists every fault")
+        if not self.blocks:
+            why = f"nothing to {wanted}{describe_refused(self.tensors)}"
+            raise ContainerError(f"{self.path} holds no block-quantized tensor of a known convention; {why}")
+        return list(self.blocks.values())
 
     def read(self, base: str, item: int | None = None) -> BlockTensor:
         """One tensor, whole, in memory.

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from mxspec.containers.checkpoint import open_checkpoint
 from mxspec.containers.configuring import describe_config, is_mlx_config, set_config
 from mxspec.containers.conventions import list_forms
+from mxspec.containers.origin import KEY, parse_origin
 from mxspec.containers.parts import Chunk, count_pairs, cut, read_part, write_part, write_scalars
-from mxspec.containers.pipeline import Beside, Progress, Step, is_folder, write_checkpoint
-from mxspec.containers.planning import GroupPlan, plan_conversion
+from mxspec.containers.pipeline import Job, Progress, Step, is_folder
+from mxspec.containers.planning import GroupPlan, describe_file, plan_group
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.scalars import find_changes
 from mxspec.tensorscale import TensorScale
@@ -98,26 +99,34 @@ def convert(
     checkpoint = open_checkpoint(source, formats=formats)
     container = list_forms(convention)[0].container
     folder = is_folder(checkpoint, out, container, f"{convention} is stored in")
+    groups = checkpoint.require_groups("convert")
+    if all(g.form.convention == convention for g in groups):
+        raise ContainerError(f"{source} is {convention} already; nothing to convert")
+    headers, notes = checkpoint.headers, dict[str, None]()
+    origins = {h.path: None if ignore_origin else parse_origin(h.metadata.get(KEY), h.path) for h in headers}
+    plans = [plan_group(g, convention, origins[g.codes.path], notes) for g in groups]
+    if any(h.container == "gguf" and not h.keys and h.key_count for h in headers):
+        notes["the keys of the GGUF file take more than 64 MiB and are not kept"] = None
     changes: list[TensorChange] = []
-    plan = plan_conversion(
-        checkpoint, convention, out.name, partial(_list_steps, changes=changes, exact=exact), folder=folder, ignore_origin=ignore_origin
-    )
 
     def configure(config: dict[str, Any]) -> str:
-        inputs = any(g.after.inputs is not None for g in plan.groups)
-        wanted = describe_config({g.group.base: g.form for g in plan.groups}, config.get("quantization_config"), inputs=inputs)
+        inputs = any(p.after.inputs is not None for p in plans)
+        wanted = describe_config({p.group.base: p.form for p in plans}, config.get("quantization_config"), inputs=inputs)
         set_config(config, wanted)
         if wanted is None:
             return f"no quantization_config: none is written for {convention}"
         return f"quantization_config now says {convention}; `ignore` is as it was"
 
-    written = write_checkpoint(
-        checkpoint, out, plan.files, Beside(configure, (_MODELOPT_CONFIG,), hidden=True), None, folder=folder, force=force, progress=progress
-    )
-    notes = [*plan.notes, *written.notes]
+    back = [o for o in origins.values() if o is not None and o.first.container == container]
+    written = Job(
+        checkpoint=checkpoint, out=out, folder=folder, container=container, configure=configure, request=None,
+        describe=partial(describe_file, container, plans, origins), items=[p.as_item(partial(_list_steps, changes=changes, exact=exact)) for p in plans], others=checkpoint.grouping.others,
+        kept={name: shape for o in back for name, shape in o.shapes.items()}, keeps_stem=True, left_out=_MODELOPT_CONFIG, hidden=True,
+    ).write(force=force, progress=progress)  # fmt: skip
+    said = [*notes, *written.notes]
     if folder and (source / _MODELOPT_CONFIG).is_file():
-        notes.append(f"{_MODELOPT_CONFIG}: left out, since it describes ModelOpt's form")
-    return Conversion(tuple(changes), len(checkpoint.grouping.others), written.files, tuple(notes))
+        said.append(f"{_MODELOPT_CONFIG}: left out, since it describes ModelOpt's form")
+    return Conversion(tuple(changes), len(checkpoint.grouping.others), written.files, tuple(said))
 
 
 def _list_steps(plan: GroupPlan, *, changes: list[TensorChange], exact: bool) -> Iterator[Step]:

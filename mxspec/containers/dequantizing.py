@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,19 +19,9 @@ from mxspec.containers.conventions import MARK_KEY
 from mxspec.containers.groups import Group, StoredGroup
 from mxspec.containers.header import Header, Preamble, Tensor
 from mxspec.containers.parts import Chunk, cut, read_part
-from mxspec.containers.pipeline import (
-    Beside,
-    Item,
-    Progress,
-    Step,
-    is_folder,
-    list_foreign,
-    plan_files,
-    write_checkpoint,
-)
+from mxspec.containers.pipeline import Item, Job, Progress, Step, is_folder, list_foreign
 from mxspec.containers.plain import PLAIN_DTYPES
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.refused import describe_refused
 from mxspec.profiles import get_profile
 
 #: Names of output dtypes, and safetensors' for them.
@@ -84,12 +74,7 @@ def dequantize_checkpoint(
     """
     check_dtype(dtype)
     checkpoint = open_checkpoint(source, formats=formats)
-    if checkpoint.doubts:
-        fault = checkpoint.doubts[0].faults[0]
-        raise ContainerError(f"{fault.tensor}: {fault.text}; `mxspec lint` lists every fault")
-    groups = list(checkpoint.blocks.values())
-    if not groups:
-        raise ContainerError(f"{source} holds no block-quantized tensor of a known convention; nothing to dequantize{describe_refused(checkpoint.tensors)}")
+    groups = checkpoint.require_groups("dequantize")
     folder = is_folder(checkpoint, Path(out), "safetensors", "plain numbers are written as")
     dropped = [
         t.name for g in groups for s, t in g.scalars.items() if g.form.tensor_scale is None or s != g.form.tensor_scale.suffix
@@ -108,7 +93,7 @@ def check_dtype(dtype: str) -> None:
 
 
 def write_numbers(
-    checkpoint: Checkpoint, out: Path, groups: Sequence[G], others: Iterable[Tensor], list_runs: Callable[[G], Iterator[Run]],
+    checkpoint: Checkpoint, out: Path, groups: Sequence[G], others: Sequence[Tensor], list_runs: Callable[[G], Iterator[Run]],
     request: Mapping[str, Any], *, dtype: str, folder: bool, dropped: Sequence[str] = (), left_out: str, force: bool, restart: bool,
     progress: Progress | None,
 ) -> Dequantization:  # fmt: skip
@@ -126,7 +111,7 @@ def write_numbers(
         for start, stop, decode in list_runs(group):
             yield kind.itemsize * (stop - start), partial(_decode, name, kind.itemsize * start, decode)
 
-    items, carried = [], list(others)
+    items = []
     for group in groups:
         name = names.get(group.base, f"{group.base}.weight")
         stored = Tensor(name, OUTPUT_DTYPES[dtype], group.shape, 0, kind.itemsize * group.elements, Path())
@@ -135,13 +120,12 @@ def write_numbers(
     def describe(headers: Sequence[Header], _: Sequence[Item]) -> Preamble:
         return Preamble("safetensors", {k: v for k, v in list_foreign(headers).items() if k != MARK_KEY})
 
-    files = plan_files(checkpoint, out.name, items, carried, describe, container="safetensors", folder=folder)
-    written = write_checkpoint(
-        checkpoint, out, files, Beside(lambda config: set_config(config, None), (left_out,)), {**request, "dtype": dtype},
-        folder=folder, force=force, restart=restart, progress=progress,
-    )  # fmt: skip
+    written = Job(
+        checkpoint=checkpoint, out=out, folder=folder, items=items, others=others, describe=describe, left_out=left_out,
+        configure=lambda config: set_config(config, None), request={**request, "dtype": dtype},
+    ).write(force=force, restart=restart, progress=progress)  # fmt: skip
     made, elements = tuple(i.label for i in items), sum(g.elements for g in groups)
-    return Dequantization(made, elements, tuple(t.name for t in carried), tuple(dropped), written.files, written.resumed)
+    return Dequantization(made, elements, tuple(t.name for t in others), tuple(dropped), written.files, written.resumed)
 
 
 def _decode(name: str, start: int, decode: Callable[[], np.ndarray[Any, Any]]) -> Iterator[Chunk]:

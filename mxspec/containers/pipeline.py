@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,18 +58,6 @@ class FilePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What becomes of the files of a folder that hold no tensors."""
-
-    #: Changes config.json; what is to be said of that.
-    configure: Callable[[dict[str, Any]], str | None]
-    #: Files that describe the old form alone.
-    left_out: tuple[str, ...] = ()
-    #: Whether files whose names begin with a dot are copied.
-    hidden: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Written:
     """What was written."""
 
@@ -88,13 +76,8 @@ def is_folder(checkpoint: Checkpoint, out: Path, container: str, said: str) -> b
     return (checkpoint.path.is_dir() or checkpoint.index is not None) and not single
 
 
-def carry(
-    tensor: Tensor, container: str, kept: Mapping[str, tuple[int, ...]] | None = None, lost: dict[str, tuple[int, ...]] | None = None
-) -> Item:
-    """A tensor as it is. kept: shapes that tensors had before; lost: takes the shape where the container cannot hold it.
-
-    Raises ContainerError for a type, name or shape that the container does not have.
-    """
+def _carry(tensor: Tensor, container: str, kept: Mapping[str, tuple[int, ...]]) -> Item:
+    """A tensor as it is, or in the shape that it had before. Raises ContainerError for what the container does not have."""
     shape = tensor.shape
     if container == "gguf":
         if tensor.dtype not in SHARED:
@@ -102,13 +85,10 @@ def carry(
         _check_gguf_name(tensor.name)
         if len(shape) > gguf.MAX_RANK:
             raise ContainerError(f"{tensor.name} has {len(shape)} axes; GGUF has at most {gguf.MAX_RANK}: reshape it first")
-        if not shape:
-            shape = (1,)
-            if lost is not None:
-                lost[tensor.name] = ()
+        shape = shape or (1,)
     elif tensor.dtype not in SAFETENSORS_BITS:
         raise ContainerError(f"{tensor.name} is {tensor.dtype}, a type of ggml that safetensors does not have")
-    before = (kept or {}).get(tensor.name)
+    before = kept.get(tensor.name)
     if before is not None and count_items(before) == count_items(tensor.shape):
         shape = before
     return Item(tensor.name, tensor.name, tensor, (replace(tensor, shape=shape),), partial(_copy, tensor))
@@ -132,20 +112,6 @@ def _check_gguf_name(name: str) -> None:
         )
 
 
-def split_files(
-    checkpoint: Checkpoint, name: str, container: str, *, folder: bool, stem: bool = False
-) -> list[tuple[str, tuple[Header, ...]]]:
-    """Names of the files to write, and which of the input's each follows: one for each in a folder of safetensors.
-
-    stem: a GGUF file keeps the stem of its name; otherwise it becomes `model.safetensors`.
-    """
-    if not folder:
-        return [(name, checkpoint.headers)]
-    if container == "gguf" or (checkpoint.container == "gguf" and not stem):
-        return [(f"model.{container}", checkpoint.headers)]
-    return [(h.path.name if h.path.suffix == ".safetensors" else f"{h.path.stem}.safetensors", (h,)) for h in checkpoint.headers]
-
-
 def plan_file(name: str, preamble: Preamble, items: Sequence[Item]) -> FilePlan:
     """A file of these tensors. Raises ContainerError where two have one name, or ggml would not read one."""
     path, unit = Path(name), 1
@@ -166,19 +132,6 @@ def plan_file(name: str, preamble: Preamble, items: Sequence[Item]) -> FilePlan:
         header, placed = old or safetensors.lay_out(tensors, preamble.metadata, path)
     size = round_up(placed[-1].offset + placed[-1].size, unit) if placed else len(header)
     return FilePlan(name, header, tuple(placed), size, tuple(items))
-
-
-def plan_files(
-    checkpoint: Checkpoint, name: str, items: Sequence[Item], others: Iterable[Tensor],
-    describe: Callable[[Sequence[Header], Sequence[Item]], Preamble], *, container: str, folder: bool, stem: bool = False,
-) -> list[FilePlan]:  # fmt: skip
-    """The files of `items`, and of what is carried along. describe: what a file says that follows these, of these items."""
-    files, carried = [], [carry(t, container) for t in others]
-    for file, headers in split_files(checkpoint, name, container, folder=folder, stem=stem):
-        own = {h.path for h in headers}
-        here, along = ([i for i in several if i.source.path in own] for several in (items, carried))
-        files.append(plan_file(file, describe(headers, here), [*here, *along]))
-    return files
 
 
 def list_foreign(headers: Iterable[Header]) -> dict[str, str]:
@@ -207,47 +160,82 @@ def write_files(files: Sequence[FilePlan], place: Path, journal: Journal, progre
             output.close()
 
 
-def write_checkpoint(
-    checkpoint: Checkpoint, out: Path, files: Sequence[FilePlan], beside: Beside, request: Mapping[str, Any] | None, *, folder: bool,
-    force: bool, restart: bool = False, progress: Progress | None = None,
-) -> Written:  # fmt: skip
-    """Write planned files to `out`, a folder or one file, which has its name when all is done.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is made of a checkpoint."""
 
-    request: what follows from the options, by which a run is known that a killed one began; None: a run that is stopped leaves nothing.
-    """
-    check_target(out, source=checkpoint.path, force=force)
-    if request is not None:
-        inputs, headers = describe_input([h.path for h in checkpoint.headers]), [[f.name, f.header.hex()] for f in files]
-        request = {**request, "inputs": inputs, "headers": headers, "folder": folder}
-    with staged(out) if request is None else resumable(out, request, restart=restart) as journal:
-        place = journal.folder / out.name if folder else journal.folder
-        place.mkdir(exist_ok=True)
-        write_files(files, place, journal, progress)
-        notes = _write_beside(checkpoint, files, place, beside) if folder else []
-    return Written(tuple(out / f.name for f in files) if folder else (out,), tuple(notes), journal.done > 0)
+    checkpoint: Checkpoint
+    #: The file or folder to write, and the container of files.
+    out: Path
+    folder: bool
+    container: str = "safetensors"
+    items: Sequence[Item]
+    #: Tensors that are carried along, and shapes that they had before.
+    others: Sequence[Tensor]
+    kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: What a file says that follows these of the input, with these tensors.
+    describe: Callable[[Sequence[Header], Sequence[Item]], Preamble]
+    #: Changes config.json; what is to be said of that.
+    configure: Callable[[dict[str, Any]], str | None]
+    #: Whether what becomes of a GGUF file in a folder keeps the stem of its name; else it is `model.safetensors`.
+    keeps_stem: bool = False
+    #: A file of a folder that describes the old form alone.
+    left_out: str = ""
+    #: Whether files whose names begin with a dot are copied.
+    hidden: bool = False
+    #: What follows from the options, by which a run is known that a killed one began; None: a run that is stopped leaves nothing.
+    request: Mapping[str, Any] | None
 
+    def write(self, *, force: bool, restart: bool = False, progress: Progress | None = None) -> Written:
+        """Plan the files and write them; `out` has its name when all is done."""
+        files, request = self._plan(), self.request
+        check_target(self.out, source=self.checkpoint.path, force=force)
+        if request is not None:
+            inputs, headers = describe_input([h.path for h in self.checkpoint.headers]), [[f.name, f.header.hex()] for f in files]
+            request = {**request, "inputs": inputs, "headers": headers, "folder": self.folder}
+        with staged(self.out) if request is None else resumable(self.out, request, restart=restart) as journal:
+            place = journal.folder / self.out.name if self.folder else journal.folder
+            place.mkdir(exist_ok=True)
+            write_files(files, place, journal, progress)
+            notes = self._write_beside(files, place) if self.folder else []
+        return Written(tuple(self.out / f.name for f in files) if self.folder else (self.out,), tuple(notes), journal.done > 0)
 
-def _write_beside(checkpoint: Checkpoint, files: Sequence[FilePlan], place: Path, beside: Beside) -> list[str]:
-    """The index, the configuration and the other files of a folder; what is to be said of them."""
-    if checkpoint.index is not None and not files[0].name.endswith(".gguf"):
-        size = sum(t.size for f in files for t in f.placed)
-        weights = {t.name: f.name for f in files for t in f.placed}
-        table = {"metadata": {**checkpoint.index.metadata, "total_size": size}, "weight_map": weights}
-        _write_json(place / checkpoint.index.path.name, table)
-    folder = checkpoint.path
-    if not folder.is_dir():
-        return []
-    for file in sorted(folder.iterdir()):
-        tensors = file.suffix in (".safetensors", ".gguf") or file.name.endswith(INDEX_SUFFIX)
-        wanted = file.name not in (_CONFIG, *beside.left_out) and (beside.hidden or not file.name.startswith("."))
-        if file.is_file() and wanted and not tensors:
-            shutil.copyfile(file, place / file.name)
-    if not (folder / _CONFIG).is_file():
-        return []
-    config = read_json(folder / _CONFIG, "the configuration")
-    note = beside.configure(config)
-    _write_json(place / _CONFIG, config)
-    return [f"{_CONFIG}: {note}"] if note else []
+    def _plan(self) -> list[FilePlan]:
+        items = [*self.items, *(_carry(t, self.container, self.kept) for t in self.others)]
+        files = []
+        for name, headers in self._split():
+            here = [i for i in items if i.source.path in {h.path for h in headers}]
+            files.append(plan_file(name, self.describe(headers, here), here))
+        return files
+
+    def _split(self) -> list[tuple[str, tuple[Header, ...]]]:
+        """Names of the files to write, and which of the input's each follows: one for each in a folder of safetensors."""
+        headers = self.checkpoint.headers
+        if not self.folder:
+            return [(self.out.name, headers)]
+        if self.container == "gguf" or (headers[0].container == "gguf" and not self.keeps_stem):
+            return [(f"model.{self.container}", headers)]
+        return [(h.path.name if h.path.suffix == ".safetensors" else f"{h.path.stem}.safetensors", (h,)) for h in headers]
+
+    def _write_beside(self, files: Sequence[FilePlan], place: Path) -> list[str]:
+        """The index, the configuration and the other files of a folder; what is to be said of them."""
+        index, folder = self.checkpoint.index, self.checkpoint.path
+        if index is not None and self.container != "gguf":
+            size, weights = sum(t.size for f in files for t in f.placed), {t.name: f.name for f in files for t in f.placed}
+            _write_json(place / index.path.name, {"metadata": {**index.metadata, "total_size": size}, "weight_map": weights})
+        if not folder.is_dir():
+            return []
+        for file in sorted(folder.iterdir()):
+            tensors = file.suffix in (".safetensors", ".gguf") or file.name.endswith(INDEX_SUFFIX)
+            wanted = file.name not in (_CONFIG, self.left_out) and (self.hidden or not file.name.startswith("."))
+            if file.is_file() and wanted and not tensors:
+                shutil.copyfile(file, place / file.name)
+        if not (folder / _CONFIG).is_file():
+            return []
+        config = read_json(folder / _CONFIG, "the configuration")
+        note = self.configure(config)
+        _write_json(place / _CONFIG, config)
+        return [f"{_CONFIG}: {note}"] if note else []
 
 
 def _write_json(path: Path, table: Mapping[str, Any]) -> None:

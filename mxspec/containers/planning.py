@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from mxspec.containers import contract, gguf, safetensors
-from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, StoredScales, interpret_scales, read_bits
+from mxspec.containers.checkpoint import FORMAT_KEY, StoredScales, interpret_scales, read_bits
 from mxspec.containers.conventions import (
     CONVENTIONS,
     MARK_KEY,
@@ -15,16 +16,14 @@ from mxspec.containers.conventions import (
     Scalars,
     check_shape,
     find_form,
-    list_forms,
     require_form,
 )
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Header, Preamble
 from mxspec.containers.marks import name_format, read_layers, read_mark_text
-from mxspec.containers.origin import KEY, Origin, TensorOrigin, parse_origin
-from mxspec.containers.pipeline import OWN, FilePlan, Item, Step, carry, plan_file, split_files
+from mxspec.containers.origin import KEY, Origin, TensorOrigin
+from mxspec.containers.pipeline import OWN, Item, Step
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.refused import describe_refused
 from mxspec.containers.scalars import alpha_bits, derive_scalars
 from mxspec.profiles.schema import TensorScaleKind
 
@@ -53,31 +52,14 @@ class GroupPlan:
         return Item(self.group.base, self.group.base, self.group.codes, tuple(stored), partial(list_steps, self))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A whole conversion."""
-
-    files: tuple[FilePlan, ...]
-    groups: tuple[GroupPlan, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _Notes:
-    texts: dict[str, None] = field(default_factory=dict)
-
-    def add(self, text: str) -> None:
-        self.texts[text] = None
-
-
 def _bits(scalars: Scalars) -> dict[str, tuple[int, ...]]:
     return {suffix: bits for suffix, (_, bits) in scalars.items()}
 
 
-def plan_group(group: Group, convention: str, origin: Origin | None, notes: _Notes) -> GroupPlan:
+def plan_group(group: Group, convention: str, origin: Origin | None, notes: dict[str, None]) -> GroupPlan:
     """One tensor's new form. Raises ContainerError, saying why, where the convention cannot hold it.
 
-    origin: what the file keeps of its first form.
+    origin: what the file keeps of its first form. notes: takes what is to be said of it.
     """
     kept = origin.tensors.get(group.base) if origin else None
     form = require_form(convention, group.form.format_name, group.base)
@@ -148,7 +130,7 @@ def interpret_kept(form: Form, kept: TensorOrigin) -> StoredScales:
     return interpret_scales(form, _bits(kept.scalars))
 
 
-def _find_first(group: Group, kept: TensorOrigin, stored: Mapping[str, tuple[int, ...]], notes: _Notes) -> StoredScales | None:
+def _find_first(group: Group, kept: TensorOrigin, stored: Mapping[str, tuple[int, ...]], notes: dict[str, None]) -> StoredScales | None:
     """The first file's scales, if what is stored is what they give in this one."""
     form = find_form(kept.convention, group.form.format_name) if kept.convention in CONVENTIONS else None
     if form is not None:
@@ -158,54 +140,18 @@ def _find_first(group: Group, kept: TensorOrigin, stored: Mapping[str, tuple[int
                 return scales
         except (ContainerError, KeyError, IndexError):
             pass
-    notes.add(f"{group.base}: the kept scales do not give the stored ones, so they are not used; the file was edited")
+    notes[f"{group.base}: the kept scales do not give the stored ones, so they are not used; the file was edited"] = None
     return None
 
 
-def plan_conversion(
-    checkpoint: Checkpoint, convention: str, name: str, list_steps: Callable[[GroupPlan], Iterator[Step]], *, folder: bool, ignore_origin: bool
-) -> Plan:  # fmt: skip
-    """Everything that a conversion to a file of this name, or to a folder, will write, in these steps.
-
-    Raises ContainerError, in one message, for the first thing that the convention cannot keep.
-    """
-    container = list_forms(convention)[0].container
-    if checkpoint.doubts:
-        doubt = checkpoint.doubts[0]
-        raise ContainerError(f"{doubt.faults[0].tensor}: {doubt.faults[0].text}; `mxspec lint` lists every fault")
-    groups = checkpoint.blocks.values()
-    if not groups:
-        raise ContainerError(
-            f"{checkpoint.path} holds no block-quantized tensor of a known convention; nothing to convert{describe_refused(checkpoint.tensors)}"
-        )
-    if all(g.form.convention == convention for g in groups):
-        raise ContainerError(f"{checkpoint.path} is {convention} already; nothing to convert")
-    notes = _Notes()
-    origins = {h.path: None if ignore_origin else parse_origin(h.metadata.get(KEY), h.path) for h in checkpoint.headers}
-    plans = [plan_group(g, convention, origins[g.codes.path], notes) for g in groups]
-    files = []
-    for file, headers in split_files(checkpoint, name, container, folder=folder, stem=True):
-        here = [p for p in plans if p.group.codes.path in {h.path for h in headers}]
-        others = [t for t in checkpoint.grouping.others if t.path in {h.path for h in headers}]
-        first = next((o for h in headers if (o := origins[h.path]) is not None), None)
-        old = first.first if first is not None and first.first.container == container else None
-        lost: dict[str, tuple[int, ...]] = {}
-        items = [p.as_item(list_steps) for p in here]
-        items += [carry(t, container, first.shapes if first and old else None, lost) for t in others]
-        if headers[0].container == "gguf" and not headers[0].keys and headers[0].key_count:
-            notes.add("the keys of the GGUF file take more than 64 MiB and are not kept")
-        if folder and container == "safetensors":
-            file = headers[0].path.name
-        files.append(plan_file(file, _describe_file(container, headers, here, items, first, old, lost), items))
-    return Plan(tuple(files), tuple(plans), tuple(notes.texts))
-
-
-def _describe_file(
-    container: str, headers: Sequence[Header], plans: Sequence[GroupPlan], items: Sequence[Item], first: Origin | None, old: Preamble | None,
-    lost: Mapping[str, tuple[int, ...]],
-) -> Preamble:  # fmt: skip
-    """What a file says besides its tensors. first: what is kept of the first file; old: what that said, if it was of this container."""
-    source = headers[0]
+def describe_file(
+    container: str, plans: Sequence[GroupPlan], origins: Mapping[Path, Origin | None], headers: Sequence[Header], here: Sequence[Item]
+) -> Preamble:
+    """What a file that follows these says besides its tensors: also what is kept for the way back. origins: what each keeps itself."""
+    source, first = headers[0], next((o for h in headers if (o := origins[h.path]) is not None), None)
+    plans = [p for p in plans if p.group.codes.path in {h.path for h in headers}]
+    # What the first file said, if it was of this container.
+    old = first.first if first is not None and first.first.container == container else None
     # Codes stay as they are, and so does what the file says of how they were made.
     own = {k: v for h in headers for k, v in h.metadata.items() if not k.startswith(OWN) or k == contract.KEY}
     said = {k: v for k, v in own.items() if k == contract.KEY and old is None}
@@ -214,6 +160,8 @@ def _describe_file(
     # Between files of one container everything but the scales is carried over as it is.
     same = old is not None or (first is None and source.container == container)
     if entries or text or not same:
+        # GGUF has no scalars.
+        lost = {i.base: i.source.shape for i in here if not i.source.shape and container == "gguf"}
         if first is not None:
             origin = Origin(first.first, entries, {**first.shapes, **lost})
         elif source.container == "gguf":
@@ -227,7 +175,7 @@ def _describe_file(
         if old is not None:
             return replace(old, metadata=said)
         key = gguf.encode_file_type(formats[0]) if len(formats) == 1 else b""
-        new = {i.source.name: [t.name for t in i.stored] for i in items}
+        new = {i.source.name: [t.name for t in i.stored] for i in here}
         return Preamble("gguf", said, key, int(bool(key)), order=tuple(n for h in headers for t in h.tensors for n in new.get(t.name, ())))
     metadata = dict(old.metadata if old is not None else own if source.container == container else {})
     if old is None and not any(p.form.mark for p in plans):

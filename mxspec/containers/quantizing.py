@@ -18,16 +18,7 @@ from mxspec.containers.conventions import BaseForm, Form, Scalars, require_form
 from mxspec.containers.fused import list_fused
 from mxspec.containers.header import Header, Preamble, Tensor, count_items
 from mxspec.containers.parts import Chunk, Part, cut, write_part, write_scalars
-from mxspec.containers.pipeline import (
-    Beside,
-    Item,
-    Progress,
-    Step,
-    is_folder,
-    list_foreign,
-    plan_files,
-    write_checkpoint,
-)
+from mxspec.containers.pipeline import Item, Job, Progress, Step, is_folder, list_foreign
 from mxspec.containers.plain import PLAIN_DTYPES, measure_amax, read_plain
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.scalars import ONE, check_kind, derive_scalars, is_usable
@@ -175,14 +166,15 @@ def quantize_checkpoint(
     others = list_others(checkpoint, chosen)
 
     def describe(headers: Sequence[Header], here: Sequence[Item]) -> Preamble:
-        names = name_originals({i.base: i.source for i in here})
+        made = {i.base: i.source for i in here if chosen.get(i.base) is i.source}
+        names = name_originals(made)
         said = contract.Contract(form.format_name, chosen_profile.id, digest, names=names, scaled=scaled).as_text()
         if form.container == "gguf":
             old = headers[0]
             if old.container == "gguf":
                 return Preamble("gguf", {contract.KEY: said}, old.keys, old.key_count, old.alignment)
             return Preamble("gguf", {contract.KEY: said}, gguf.encode_file_type(form.format_name), 1)
-        own = {contract.KEY: said, **({FORMAT_KEY: form.format_name} if form.ambiguous else {})} if here else {}
+        own = {contract.KEY: said, **({FORMAT_KEY: form.format_name} if form.ambiguous else {})} if made else {}
         return Preamble("safetensors", {**list_foreign(headers), **own})
 
     def configure(config: dict[str, Any]) -> str:
@@ -193,14 +185,14 @@ def quantize_checkpoint(
         set_config(config, wanted)
         return f"quantization_config says {form.convention}; {len(ignored)} layers are ignored"
 
-    files = plan_files(checkpoint, out.name, items, others, describe, container=form.container, folder=folder, stem=True)
     request = {
         "what": "quantize", "format": block.name, "convention": convention, "profile": chosen_profile.id, "digest": digest,
         "chosen": sorted(chosen), "scales": {b: [s.kind.value, s.bits] for b, s in inputs.items()},
     }  # fmt: skip
-    written = write_checkpoint(
-        checkpoint, out, files, Beside(configure), request, folder=folder, force=force, restart=restart, progress=progress
-    )
+    written = Job(
+        checkpoint=checkpoint, out=out, folder=folder, container=form.container, items=items, others=others, describe=describe,
+        configure=configure, request=request, keeps_stem=True,
+    ).write(force=force, restart=restart, progress=progress)  # fmt: skip
     tensors = tuple(QuantizedTensor(b, t.name, count_items(t.shape) or 0, scales.native(b)) for b, t in chosen.items())
     return Quantization(tensors, tuple(t.name for t in others), written.files, chosen_profile.id, written.resumed, written.notes)
 

@@ -24,17 +24,7 @@ from mxspec.containers.configuring import set_config
 from mxspec.containers.dequantizing import Dequantization, Run, check_dtype, write_numbers
 from mxspec.containers.header import Header, Preamble, Tensor, read_at
 from mxspec.containers.parts import Chunk
-from mxspec.containers.pipeline import (
-    Beside,
-    Item,
-    Progress,
-    Step,
-    Written,
-    is_folder,
-    list_foreign,
-    plan_files,
-    write_checkpoint,
-)
+from mxspec.containers.pipeline import Item, Job, Progress, Step, Written, is_folder, list_foreign
 from mxspec.containers.plain import read_plain
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.quantizing import (
@@ -53,7 +43,7 @@ GPTQ_CONFIG = "quantize_config.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Weight:
     """One tensor to write."""
 
     base: str
@@ -131,39 +121,37 @@ def wants_folder(checkpoint: Checkpoint, out: Path) -> bool:
     return is_folder(checkpoint, out, "safetensors", "affine integers are written as")
 
 
-def write_jobs(
-    checkpoint: Checkpoint, out: Path, jobs: Sequence[Job], others: Sequence[Tensor], said: Mapping[str, str], request: Mapping[str, Any], *,
-    folder: bool, force: bool, restart: bool = False, progress: Progress | None,
+def write_weights(
+    checkpoint: Checkpoint, out: Path, weights: Sequence[Weight], others: Sequence[Tensor], said: Mapping[str, str],
+    request: Mapping[str, Any], *, folder: bool, force: bool, restart: bool = False, progress: Progress | None,
 ) -> Written:  # fmt: skip
     """Write tensors, and what is carried along. said: what each file says besides what the input says."""
 
     def describe(headers: Sequence[Header], here: Sequence[Item]) -> Preamble:
-        own: dict[str, str] = {}
-        if here:
-            # Every job is of one form.
-            formats = " ".join(sorted({j.format.name for j in jobs if j.base in {i.base for i in here}}))
-            own = {**said, CONVENTION_KEY: jobs[0].form.convention, FORMAT_KEY: formats}
+        sources, own = [i.source for i in here], dict[str, str]()
+        formats = {w.format.name for w in weights if w.source in sources}
+        if formats:  # all are of one form
+            own = {**said, CONVENTION_KEY: weights[0].form.convention, FORMAT_KEY: " ".join(sorted(formats))}
         return Preamble("safetensors", {**list_foreign(headers), **own})
 
     def configure(config: dict[str, Any]) -> str:
-        wanted = describe_config(jobs, list_ignored(others))
+        wanted = describe_config(weights, list_ignored(others))
         set_config(config, wanted)
         return "no quantization_config" if wanted is None else "quantization_config is written anew"
 
-    items = [j.as_item() for j in jobs]
-    files = plan_files(checkpoint, out.name, items, others, describe, container="safetensors", folder=folder)
-    return write_checkpoint(
-        checkpoint, out, files, Beside(configure, (GPTQ_CONFIG,)), request, folder=folder, force=force, restart=restart, progress=progress
-    )
+    return Job(
+        checkpoint=checkpoint, out=out, folder=folder, items=[w.as_item() for w in weights], others=others, describe=describe,
+        configure=configure, left_out=GPTQ_CONFIG, request=request,
+    ).write(force=force, restart=restart, progress=progress)  # fmt: skip
 
 
-def describe_config(jobs: Sequence[Job], ignored: Sequence[str]) -> dict[str, Any] | None:
+def describe_config(weights: Sequence[Weight], ignored: Sequence[str]) -> dict[str, Any] | None:
     """The least `quantization_config` with which the convention's loaders know the tensors; None where formats differ."""
-    formats = {j.format for j in jobs}
+    formats = {w.format for w in weights}
     if len(formats) != 1:
         return None
-    ((fmt, form),) = {(j.format, j.form) for j in jobs}
-    symmetric = all(j.symmetric for j in jobs)
+    ((fmt, form),) = {(w.format, w.form) for w in weights}
+    symmetric = all(w.symmetric for w in weights)
     sizes = {"bits": fmt.bits, "group_size": fmt.group}
     if form.method == "mlx":
         return {**sizes, "mode": "affine"}
@@ -226,8 +214,8 @@ def quantize_affine(
     folder = wants_folder(checkpoint, out)
     find_obstacle = partial(form.find_obstacle, fmt=affine, symmetric=symmetric)
     chosen = choose_tensors(checkpoint, form, find_obstacle, include, exclude)
-    jobs = [
-        Job(base, t, form, affine, (t.shape[0], t.shape[1]), partial(_quantize_band, t, affine, chosen_profile), symmetric)
+    weights = [
+        Weight(base, t, form, affine, (t.shape[0], t.shape[1]), partial(_quantize_band, t, affine, chosen_profile), symmetric)
         for base, t in chosen.items()
     ]
     others = list_others(checkpoint, chosen)
@@ -237,10 +225,10 @@ def quantize_affine(
         "what": "quantize-affine", "format": affine.name, "convention": convention, "profile": chosen_profile.id, "digest": digest,
         "chosen": sorted(chosen),
     }  # fmt: skip
-    written = write_jobs(
-        checkpoint, out, jobs, others, {contract.KEY: said}, request, folder=folder, force=force, restart=restart, progress=progress
+    written = write_weights(
+        checkpoint, out, weights, others, {contract.KEY: said}, request, folder=folder, force=force, restart=restart, progress=progress
     )
-    made = tuple(QuantizedTensor(j.base, j.source.name, j.shape[0] * j.shape[1], None) for j in jobs)
+    made = tuple(QuantizedTensor(w.base, w.source.name, w.shape[0] * w.shape[1], None) for w in weights)
     return Quantization(made, tuple(t.name for t in others), written.files, chosen_profile.id, written.resumed, written.notes)
 
 
@@ -339,10 +327,10 @@ def convert_affine(
     if all(g.form is form for g in groups):
         raise ContainerError(f"{checkpoint.path} is {convention} already; nothing to convert")
     folder = wants_folder(checkpoint, out)
-    jobs = [_plan(group, form) for group in groups]
+    weights = [_plan(group, form) for group in groups]
     said = {h.metadata[contract.KEY] for h in checkpoint.headers if contract.KEY in h.metadata}
-    written = write_jobs(
-        checkpoint, out, jobs, found.others, {contract.KEY: said.pop()} if len(said) == 1 else {},
+    written = write_weights(
+        checkpoint, out, weights, found.others, {contract.KEY: said.pop()} if len(said) == 1 else {},
         {"what": "convert-affine", "convention": convention}, folder=folder, force=force, progress=progress,
     )  # fmt: skip
     return AffineConversion(
@@ -351,7 +339,7 @@ def convert_affine(
     )  # fmt: skip
 
 
-def _plan(group: AffineGroup, form: AffineForm) -> Job:
+def _plan(group: AffineGroup, form: AffineForm) -> Weight:
     refused = form.refuse(group.format)
     if refused is not None:
         raise ContainerError(f"{group.base}: {refused}; dequantize it, and quantize again")
@@ -368,7 +356,7 @@ def _plan(group: AffineGroup, form: AffineForm) -> Job:
             )
         tensor = group.parts[group.form.extra(Extra.INDEX) or ""]
         index = read_at(tensor, 0, tensor.size)
-    return Job(group.base, group.codes, form, group.format, group.shape, group.read_band, symmetric, index)
+    return Weight(group.base, group.codes, form, group.format, group.shape, group.read_band, symmetric, index)
 
 
 def is_symmetric_tensor(group: AffineGroup) -> bool:
