@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import mxspec
 from mxspec import containers
 from mxspec.containers.checkpoint import read_scales
-from mxspec.containers.contract import KEY, make_inputs
+from mxspec.containers.contract import KEY, make_rows
 from mxspec.containers.scalars import convert_bits
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles import Profile, get_profile
@@ -63,7 +63,7 @@ def standings(path: Path, **options: Any) -> dict[str, Standing]:
 
 def list_wild(fmt: BlockFormat) -> npt.NDArray[np.float32]:
     """Finite blocks over all exponents, zeros, -0 and subnormal numbers among them."""
-    x = make_inputs(fmt)[::8].copy()
+    x = make_rows(fmt.k)[::8].copy()
     x[~np.isfinite(x)] = 0
     x[:64:9] *= np.float32(2.0**-126)
     x[1:64:9] = -0.0

@@ -19,7 +19,7 @@ from safetensors import deserialize, safe_open
 import mxspec
 from mxspec import containers, layouts
 from mxspec.containers import ContainerError, list_forms, open_checkpoint, read_header
-from mxspec.containers.conventions import FORMS, Form, ScaleShape
+from mxspec.containers.conventions import FORMS, Form
 from mxspec.containers.dtypes import GGML_TYPES, SAFETENSORS_BITS
 from mxspec.containers.header import Tensor
 from mxspec.containers.safetensors import lay_out
@@ -200,7 +200,7 @@ def test_what_is_written_is_read_back_by_us_and_by_the_library(form: Form, tmp_p
         assert set(file.keys()) == set(stored)
     scales = stored["layer.proj" + (form.scales.suffix if form.scales else "")]
     expected = tensor.scales
-    if form.scales is not None and form.scales.shape is ScaleShape.TILED:
+    if form.tiled:
         assert (
             layouts.unpack(np.frombuffer(bytes(scales["data"]), np.uint8), "128x4", expected.shape).tobytes()
             == expected.tobytes()

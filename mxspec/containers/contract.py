@@ -18,7 +18,7 @@ from mxspec._version import __version__
 from mxspec.blocks import quantize
 from mxspec.containers.problems import Collector, ContainerError
 from mxspec.containers.text import parse_object
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.rounding import NanPolicy
 from mxspec.tensorscale import derive_tensor_scale
@@ -72,11 +72,6 @@ def parse_contract(text: str | None, path: Path) -> Contract | None:
     return Contract(found["format"], found["profile"], found["digest"], found["mxspec"], names, scaled)
 
 
-def make_inputs(fmt: BlockFormat) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """The recipe of the digest for a format: `make_rows` of its blocks."""
-    return make_rows(fmt.k)
-
-
 def make_rows(k: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """The recipe of the digest: float32 [4096, k], from integers alone.
 
@@ -112,7 +107,7 @@ def digest_arithmetic(format_name: str, profile: str, *, scaled: bool = True) ->
     chosen = get_profile(profile, fmt)
     scale = None if chosen.tensor is None or not scaled else derive_tensor_scale(_AMAX, chosen)
     rule = chosen.steps(with_tensor_scale=scale is not None).element
-    x = make_inputs(fmt)
+    x = make_rows(fmt.k)
     if NanPolicy.RAISE in (rule.nan, rule.nan_own):
         x = np.where(np.isfinite(x), x, np.float32(0))
     found = quantize(x, fmt, profile=chosen, tensor_scale=scale)

@@ -44,15 +44,6 @@ class CodeShape(StrEnum):
     LOGICAL = "logical"
 
 
-class ScaleShape(StrEnum):
-    """How the shape of the stored block scales follows from the logical shape."""
-
-    #: [..., K / k], row-major.
-    LINEAR = "linear"
-    #: [ceil(N, 128), ceil(K / k, 4)], in the 128x4 tile: looks row-major and is not.
-    TILED = "tiled"
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a part of a tensor is: how its name ends."""
@@ -76,7 +67,8 @@ class Scales(Place):
     """Where the block scales are."""
 
     dtypes: tuple[str, ...]
-    shape: ScaleShape = ScaleShape.LINEAR
+    #: [ceil(N, 128), ceil(K / k, 4)], in the 128x4 tile, which looks row-major and is not; else [..., K / k].
+    tiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +142,7 @@ class Form(BaseForm):
     @property
     def tiled(self) -> bool:
         """Whether block scales lie in tiles of 128 rows."""
-        return self.scales is not None and self.scales.shape is ScaleShape.TILED
+        return self.scales is not None and self.scales.tiled
 
     @property
     def mark_text(self) -> str | None:
@@ -236,8 +228,7 @@ class Form(BaseForm):
 
 _E8M0 = ("U8", "F8_E8M0")
 _ENCODE, _DECODE, _AMAX = TensorScaleKind.ENCODE, TensorScaleKind.DECODE, TensorScaleKind.AMAX
-_MEASURED, _READ = Evidence.MEASURED, Evidence.READ
-_LOGICAL, _TILED = CodeShape.LOGICAL, ScaleShape.TILED
+_MEASURED, _READ, _LOGICAL = Evidence.MEASURED, Evidence.READ, CodeShape.LOGICAL
 
 
 def _form(convention: str, fmt: str, codes: Codes, scales: Scales | None, *scalars: Scalar, **rest: Any) -> Form:
@@ -262,7 +253,7 @@ def _compressed_tensors(fmt: str, name: str, codes: Codes) -> Form:
 
 def _lightx2v(fmt: str, layout: str, scale: str) -> Form:
     return _form(
-        "lightx2v", fmt, Codes(".weight", ("U8",), layout), Scales(".weight_scale", (scale,), _TILED),
+        "lightx2v", fmt, Codes(".weight", ("U8",), layout), Scales(".weight_scale", (scale,), tiled=True),
         Scalar(".weight_global_scale", _ENCODE), Scalar(".input_absmax", _AMAX, optional=True),
         Scalar(".input_global_scale", _ENCODE, optional=True), alpha=".alpha" if fmt == "nvfp4" else None,
         profile=f"lightx2v-0.0.1/{fmt}", evidence=_READ,
@@ -304,7 +295,7 @@ def _mlx(fmt: str, mode: str, layout: str) -> Form:
 
 def _comfy(fmt: str, mark: str, codes: Codes, scales: tuple[str, ...], rows: int) -> Form:
     return _form(
-        "comfy-kitchen", fmt, codes, Scales(".weight_scale", scales, _TILED), Scalar(".weight_scale_2", _DECODE),
+        "comfy-kitchen", fmt, codes, Scales(".weight_scale", scales, tiled=True), Scalar(".weight_scale_2", _DECODE),
         Scalar(".input_scale", _DECODE, optional=True), rows_multiple=rows, fused=False, mark=mark,
         profile=f"comfy-kitchen-0.2/{fmt}/eager", evidence=_MEASURED,
         source="comfy-kitchen 0.2.40, state_dict of its tensors; marks: Comfy-Org/ComfyUI@0271a469:comfy/ops.py, comfy/quant_ops.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,8 @@ class Numbers:
     values: npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A tensor that can be read."""
-
-    name: str
-    shape: tuple[int, ...]
-    #: Its first rows, as they are stored.
-    take: Callable[[int], npt.NDArray[Any]]
+#: Name and shape of a tensor that can be read, and what reads its first rows as they are stored.
+_Stored = tuple[str, tuple[int, ...], Callable[[int], npt.NDArray[Any]]]
 
 
 def read_numbers(path: str | Path, *, names: Sequence[str] = (), most: int | None = None) -> Iterator[Numbers]:
@@ -52,29 +47,27 @@ def read_numbers(path: str | Path, *, names: Sequence[str] = (), most: int | Non
         ContainerError: The file cannot be read, or holds no such tensor.
     """
     place, left, is_first = Path(path), most, True
-    for stored in _list_chosen(place, names):
-        rows, columns = int(np.prod(stored.shape[:-1], dtype=np.int64)), stored.shape[-1]
+    for name, shape, take in _list_chosen(place, names):
+        rows, columns = prod(shape[:-1]), shape[-1]
         if left is not None:
             rows = min(rows, max(left // columns, int(is_first)))
             left -= rows * columns
         is_first = False
         if rows:
             try:
-                values = as_float32(stored.take(rows), name=stored.name)
+                values = as_float32(take(rows), name=name)
             except (TypeError, ValueError) as error:
                 raise ContainerError(f"{place}: {error}") from error
-            yield Numbers(stored.name, stored.shape, np.ascontiguousarray(values))
+            yield Numbers(name, shape, np.ascontiguousarray(values))
 
 
 def _list_chosen(place: Path, names: Sequence[str]) -> list[_Stored]:
     every = _list_npy(place) if place.suffix == ".npy" else _list_checkpoint(place)
     plain = place.suffix == ".npy" or bool(names)
-    chosen = [
-        t for t in every if t.shape and 0 not in t.shape and (t.name in names if names else plain or len(t.shape) > 1)
-    ]
+    chosen = [(n, shape, t) for n, shape, t in every if shape and 0 not in shape and (n in names if names else plain or len(shape) > 1)]
     if not chosen:
         wanted = f"named {', '.join(names)}" if names else "of two axes or more"
-        held = ", ".join(t.name for t in every[:5]) + (", ..." if len(every) > 5 else "")
+        held = ", ".join(n for n, *_ in every[:5]) + (", ..." if len(every) > 5 else "")
         raise ContainerError(f"{place} has no tensor of numbers {wanted}; those that it has: {held or 'none'}")
     return chosen
 
@@ -88,17 +81,11 @@ def _list_npy(place: Path) -> list[_Stored]:
     if not isinstance(array, np.ndarray):
         array.close()
         raise ContainerError(f"{place} contains several arrays; save one of them with numpy.save")
-    return [_Stored(place.name, array.shape, partial(_first_rows, array))]
-
-
-def _first_rows(array: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
-    kept: npt.NDArray[Any] = array.reshape(-1, array.shape[-1])[:rows]
-    return kept
+    return [(place.name, array.shape, lambda rows: array.reshape(-1, array.shape[-1])[:rows])]
 
 
 def _list_checkpoint(place: Path) -> list[_Stored]:
-    tensors = open_checkpoint(place).tensors.values()
-    return [_Stored(t.name, t.shape, partial(_read_rows, t)) for t in tensors if t.dtype in PLAIN_DTYPES]
+    return [(t.name, t.shape, partial(_read_rows, t)) for t in open_checkpoint(place).tensors.values() if t.dtype in PLAIN_DTYPES]
 
 
 def _read_rows(tensor: Tensor, rows: int) -> npt.NDArray[Any]:

@@ -36,12 +36,8 @@ class TensorOrigin:
     def as_json(self) -> dict[str, Any]:
         """The form in the file."""
         scalars = {s: [list(shape), [f"{b:08x}" for b in bits]] for s, (shape, bits) in self.scalars.items()}
-        return {
-            "from": self.convention,
-            "scalars": scalars,
-            **({"scales": self.scale_dtype} if self.scale_dtype else {}),
-            **({"mark": self.mark} if self.mark is not None else {}),
-        }
+        own = {"scales": self.scale_dtype or None, "mark": self.mark}
+        return {"from": self.convention, "scalars": scalars, **{key: value for key, value in own.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +52,16 @@ class Origin:
     def as_text(self) -> str:
         """The JSON text."""
         first = self.first
-        found: dict[str, Any] = {"container": first.container}
-        if self.tensors:
-            found["tensors"] = {n: t.as_json() for n, t in self.tensors.items()}
-        if first.metadata:
-            found["metadata"] = dict(first.metadata)
-        if self.shapes:
-            found["shapes"] = {n: list(s) for n, s in self.shapes.items()}
+        found: dict[str, Any] = {
+            "container": first.container, "tensors": {n: t.as_json() for n, t in self.tensors.items()}, "metadata": dict(first.metadata),
+            "shapes": {n: list(s) for n, s in self.shapes.items()},
+        }  # fmt: skip
+        found = {key: value for key, value in found.items() if value}
         if first.text is not None:
             found["header"] = first.text
         if first.container == "gguf":
-            found["gguf"] = {
-                "keys": base64.b64encode(first.keys).decode("ascii"), "count": first.key_count, "alignment": first.alignment,
-                "order": list(first.order),
-            }  # fmt: skip
+            keys = base64.b64encode(first.keys).decode("ascii")
+            found["gguf"] = {"keys": keys, "count": first.key_count, "alignment": first.alignment, "order": list(first.order)}
         return json.dumps(found, separators=(",", ":"), ensure_ascii=True)
 
 

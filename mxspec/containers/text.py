@@ -20,22 +20,21 @@ def parse_object(data: bytes, place: Collector, *, what: str, offset: int = 0) -
     Raises ContainerError for what is not UTF-8 or JSON, no object, has a key twice, is nested deeply, or is so large that
     reading it would take more than 256 MB.
     """
-    limit = MAX_ASCII if data.isascii() else MAX_WIDE
-    if len(data) > limit:
-        raise place.stop(Fault.HEADER_SIZE, f"{what} has {len(data)} bytes; at most {limit} are read", offset=offset)
-    values = data.count(b",") + data.count(b"{") + data.count(b"[")
-    if values > MAX_VALUES:
-        raise place.stop(Fault.HEADER_SIZE, f"{what} has {values} values; at most {MAX_VALUES} are read", offset=offset)
+    limit, values = MAX_ASCII if data.isascii() else MAX_WIDE, data.count(b",") + data.count(b"{") + data.count(b"[")
+    for number, most, unit in ((len(data), limit, "bytes"), (values, MAX_VALUES, "values")):
+        if number > most:
+            raise place.stop(Fault.HEADER_SIZE, f"{what} has {number} {unit}; at most {most} are read", offset=offset)
     try:
         found = json.loads(data.decode("utf-8"), object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant)
-    except RecursionError as error:
-        raise place.stop(Fault.HEADER_TEXT, f"{what} is nested too deeply", offset=offset) from error
-    except UnicodeDecodeError as error:
-        raise place.stop(Fault.HEADER_TEXT, f"{what} is not UTF-8", offset=offset + error.start) from error
-    except json.JSONDecodeError as error:
-        raise place.stop(Fault.HEADER_TEXT, f"{what} is not JSON: {error.msg}", offset=offset + error.pos) from error
-    except ValueError as error:
-        raise place.stop(Fault.HEADER_TEXT, f"{what}: {error}", offset=offset) from error
+    except (RecursionError, ValueError) as error:
+        at, text = offset, f"{what}: {error}"
+        if isinstance(error, RecursionError):
+            text = f"{what} is nested too deeply"
+        elif isinstance(error, UnicodeDecodeError):
+            at, text = offset + error.start, f"{what} is not UTF-8"
+        elif isinstance(error, json.JSONDecodeError):
+            at, text = offset + error.pos, f"{what} is not JSON: {error.msg}"
+        raise place.stop(Fault.HEADER_TEXT, text, offset=at) from error
     if not isinstance(found, dict):
         raise place.stop(Fault.HEADER_TEXT, f"{what} is a JSON {type(found).__name__}, not an object", offset=offset)
     return found
