@@ -69,8 +69,13 @@ def describe_config(
     weights = {**args, "strategy": strategy, "symmetric": True}
     weights["scale_dtype"] = "torch.float8_e4m3fn" if form.format.has_tensor_scale else "torch.uint8"
     activations = {**weights, "dynamic": "local"} if inputs else None
-    group = {"format": name, "targets": ["Linear"], "weights": weights, "input_activations": activations}
+    return describe_compressed(name, {"weights": weights, "input_activations": activations}, ignore)
+
+
+def describe_compressed(name: str, args: Mapping[str, Any], ignore: Any) -> dict[str, Any]:
+    """The entry of compressed-tensors for one format of all linear layers but those ignored."""
+    group = {"format": name, "targets": ["Linear"], **args}
     return {
-        "quant_method": method, "format": name, "quantization_status": "compressed", "config_groups": {"group_0": group},
+        "quant_method": "compressed-tensors", "format": name, "quantization_status": "compressed", "config_groups": {"group_0": group},
         "ignore": ignore,
     }  # fmt: skip

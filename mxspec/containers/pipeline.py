@@ -204,7 +204,8 @@ class Job:
         items = [*self.items, *(_carry(t, self.container, self.kept) for t in self.others)]
         files = []
         for name, headers in self._split():
-            here = [i for i in items if i.source.path in {h.path for h in headers}]
+            own = {h.path for h in headers}
+            here = [i for i in items if i.source.path in own]
             files.append(plan_file(name, self.describe(headers, here), here))
         return files
 

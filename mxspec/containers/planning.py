@@ -149,7 +149,8 @@ def describe_file(
 ) -> Preamble:
     """What a file that follows these says besides its tensors: also what is kept for the way back. origins: what each keeps itself."""
     source, first = headers[0], next((o for h in headers if (o := origins[h.path]) is not None), None)
-    plans = [p for p in plans if p.group.codes.path in {h.path for h in headers}]
+    paths = {h.path for h in headers}
+    plans = [p for p in plans if p.group.codes.path in paths]
     # What the first file said, if it was of this container.
     old = first.first if first is not None and first.first.container == container else None
     # Codes stay as they are, and so does what the file says of how they were made.

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.affine import words
-from mxspec.affine.checkpoints.forms import Axis, Packed
+from mxspec.affine.checkpoints.forms import Axis, Floats, Packed
+from mxspec.affine.formats import AffineFormat
+from mxspec.affine.words import pack_words as pack_any, unpack_words as unpack_any
 from mxspec.containers.header import Tensor, read_runs
 from mxspec.containers.parts import RUN
 
 Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.uint8]
-#: Sizes of codes that no byte's edge cuts: joined by shifts.
+#: Sizes of codes that no byte's edge cuts: of whole checkpoints they are joined by shifts.
 _WITHIN = (1, 2, 4, 8)
 #: Rows of a band: a multiple of this, so that words along N belong to one band.
 _ROWS = 32
@@ -50,23 +51,22 @@ class Rectangle:
             yield (row * self.columns + self.left) * self.width, (self.right - self.left) * self.width
 
 
-def locate(
-    rows: tuple[int, int], n: int, others: int, width: int, *, transposed: bool, each: tuple[int, int] = (1, 1)
-) -> Rectangle:
-    """Where a band of rows is: of a matrix [N, others], or [others, N] where transposed.
-
-    each: items for so many rows, where words run along N.
-    """
-    items, per = each
-    first, last, size = rows[0] * items // per, rows[1] * items // per, n * items // per
-    if transposed:
-        return Rectangle(0, others, first, last, size, width)
-    return Rectangle(first, last, 0, others, others, width)
+def locate(part: Packed | Floats, rows: tuple[int, int], n: int, across: int, fmt: AffineFormat) -> Rectangle:
+    """Where a band of n rows' codes, scales or offsets is. across: numbers of a row: K, or the groups."""
+    (first, last), size, others, width = rows, n, across, fmt.scalar.bits // 8
+    if isinstance(part, Packed):
+        width = 4
+        if part.axis is Axis.K:
+            others = across * fmt.bits // 32
+        else:
+            first, last, size = (x * fmt.bits // 32 for x in (first, last, n))
+    return Rectangle(0, others, first, last, size, width) if part.transposed else Rectangle(first, last, 0, others, others, width)
 
 
-def read_rectangle(tensor: Tensor, place: Rectangle, dtype: np.dtype[Any]) -> Array:
-    """The items of a rectangle. Raises ContainerError where the file has shrunk."""
-    return np.frombuffer(read_runs(tensor, place.runs()), dtype).reshape(place.bottom - place.top, place.right - place.left)
+def read_rectangle(tensor: Tensor, place: Rectangle) -> Array:
+    """The items of a rectangle as unsigned integers. Raises ContainerError where the file has shrunk."""
+    found = np.frombuffer(read_runs(tensor, place.runs()), f"<u{place.width}").astype(f"u{place.width}", copy=False)
+    return found.reshape(place.bottom - place.top, place.right - place.left)
 
 
 def list_pieces(array: Array, place: Rectangle) -> Iterator[tuple[int, Codes]]:
@@ -103,23 +103,15 @@ def _split(data: Codes, bits: int) -> Codes:
 def pack_words(codes: Codes, bits: int) -> npt.NDArray[np.uint32]:
     """`mxspec.affine.words.pack_words`, of codes [..., k] that fill whole words and have no more bits."""
     if bits not in _WITHIN:
-        return words.pack_words(codes, bits)
+        return pack_any(codes, bits)
     return np.ascontiguousarray(_join(np.ascontiguousarray(codes), bits)).view("<u4").astype(np.uint32, copy=False)
 
 
 def unpack_words(stored: npt.NDArray[np.uint32], bits: int) -> Codes:
     """`mxspec.affine.words.unpack_words`."""
     if bits not in _WITHIN:
-        return words.unpack_words(stored, bits)
+        return unpack_any(stored, bits)
     return _split(np.ascontiguousarray(stored.astype("<u4", copy=False)).view(np.uint8), bits)
-
-
-def place_packed(part: Packed, rows: tuple[int, int], shape: tuple[int, int], across: int, bits: int) -> Rectangle:
-    """Where the words of a band are. across: numbers of a row: K, or the groups."""
-    n = shape[0]
-    if part.axis is Axis.K:
-        return locate(rows, n, across * bits // 32, 4, transposed=part.transposed)
-    return locate(rows, n, across, 4, transposed=part.transposed, each=(bits, 32))
 
 
 def pack(numbers: Codes, part: Packed, bits: int) -> Array:

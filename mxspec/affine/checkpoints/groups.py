@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.affine.checkpoints.bands import locate, place_packed, read_rectangle, unpack
+from mxspec.affine.checkpoints.bands import locate, read_rectangle, unpack
 from mxspec.affine.checkpoints.forms import (
     CONVENTION_KEY,
     FLOAT_DTYPES,
@@ -80,11 +80,9 @@ class AffineGroup(StoredGroup[AffineForm]):
         """Rows of codes, scales or offsets, as they lie if this is how. dtype: of which the bits of floats are; None: the stored one."""
         fmt, (n, k), stored = self.format, self.shape, self.parts[part.suffix]
         across = k if part.suffix == self.form.codes.suffix else k // fmt.group
+        found = read_rectangle(stored, locate(part, rows, n, across, fmt))
         if isinstance(part, Packed):
-            words = read_rectangle(stored, place_packed(part, rows, self.shape, across, fmt.bits), np.dtype("<u4"))
-            return unpack(words, part, fmt.bits)
-        width = fmt.scalar.bits // 8
-        found = read_rectangle(stored, locate(rows, n, across, width, transposed=part.transposed), np.dtype(f"<u{width}")).astype(f"u{width}")
+            return unpack(found, part, fmt.bits)
         return np.ascontiguousarray(found.T if part.transposed else found).view(output_dtype(dtype or fmt.dtype))
 
     def read_order(self) -> npt.NDArray[np.intp] | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.affine.checkpoints.bands import cut, list_pieces, locate, pack, place_packed
+from mxspec.affine.checkpoints.bands import cut, list_pieces, locate, pack
 from mxspec.affine.checkpoints.contracts import digest_affine
 from mxspec.affine.checkpoints.forms import CONVENTION_KEY, AffineForm, Extra, Floats, Packed, find_form
 from mxspec.affine.checkpoints.groups import AffineCheckpoint, AffineGroup, open_affine
@@ -20,7 +20,7 @@ from mxspec.affine.schema import AffineProfile
 from mxspec.affine.tensor import AffineTensor, quantize
 from mxspec.containers import contract
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, open_checkpoint
-from mxspec.containers.configuring import set_config
+from mxspec.containers.configuring import describe_compressed, set_config
 from mxspec.containers.dequantizing import Dequantization, Run, check_dtype, write_numbers
 from mxspec.containers.header import Header, Preamble, Tensor, read_at
 from mxspec.containers.parts import Chunk
@@ -85,12 +85,11 @@ class Weight:
                         f"{self.base} has a zero point of 0, for which {self.form.convention} has no agreed form (it stores the zero "
                         "point less one, and loaders differ); write gptq-v2, or choose another profile"
                     )
-                stored, place = pack(numbers, part, fmt.bits), place_packed(part, rows, self.shape, across, fmt.bits)
+                stored = pack(numbers, part, fmt.bits)
             else:
                 stored = np.asarray(numbers).astype(fmt.numpy_dtype.newbyteorder("<"), copy=False)
                 stored = stored.T if part.transposed else stored
-                place = locate(rows, n, across, fmt.scalar.bits // 8, transposed=part.transposed)
-            for start, data in list_pieces(stored, place):
+            for start, data in list_pieces(stored, locate(part, rows, n, across, fmt)):
                 yield self.base + part.suffix, start, data
 
     def write_extras(self) -> Iterator[Chunk]:
@@ -128,8 +127,8 @@ def write_weights(
     """Write tensors, and what is carried along. said: what each file says besides what the input says."""
 
     def describe(headers: Sequence[Header], here: Sequence[Item]) -> Preamble:
-        sources, own = [i.source for i in here], dict[str, str]()
-        formats = {w.format.name for w in weights if w.source in sources}
+        sources, own = {i.source.name for i in here}, dict[str, str]()
+        formats = {w.format.name for w in weights if w.source.name in sources}
         if formats:  # all are of one form
             own = {**said, CONVENTION_KEY: weights[0].form.convention, FORMAT_KEY: " ".join(sorted(formats))}
         return Preamble("safetensors", {**list_foreign(headers), **own})
@@ -158,14 +157,8 @@ def describe_config(weights: Sequence[Weight], ignored: Sequence[str]) -> dict[s
     if form.method != "compressed-tensors":
         own = {"sym": symmetric} if form.method == "gptq" else {"modules_to_not_convert": list(ignored)}
         return {"quant_method": form.method, **sizes, **dict(form.config), **own}
-    weights = {
-        "num_bits": fmt.bits, "type": "int", "group_size": fmt.group, "strategy": "group", "symmetric": symmetric, "dynamic": False,
-    }  # fmt: skip
-    group = {"format": form.convention, "targets": ["Linear"], "weights": weights}
-    return {
-        "quant_method": form.method, "format": form.convention, "quantization_status": "compressed",
-        "config_groups": {"group_0": group}, "ignore": list(ignored),
-    }  # fmt: skip
+    args = {"num_bits": fmt.bits, "type": "int", "group_size": fmt.group, "strategy": "group", "symmetric": symmetric, "dynamic": False}
+    return describe_compressed(form.convention, {"weights": args}, list(ignored))
 
 
 def is_symmetric(profile: AffineProfile) -> bool:
