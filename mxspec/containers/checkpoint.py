@@ -195,7 +195,8 @@ class StoredScales:
     @classmethod
     def of(cls, tensor: TensorScale | None, inputs: TensorScale | None) -> StoredScales:
         """Of one tensor."""
-        return cls(*(None if s is None else (s.kind, (s.bits,)) for s in (tensor, inputs)))
+        one, other = (None if s is None else (s.kind, (s.bits,)) for s in (tensor, inputs))
+        return cls(one, other)
 
     def of_item(self, item: int = 0) -> TensorScale | None:
         """The tensor scale of one of a stack, or of a tensor that is none."""

@@ -46,7 +46,7 @@ class Dequantization:
 
 G = TypeVar("G", bound=StoredGroup[Any])
 #: First and last number of a run of a tensor, and what decodes it.
-Run = tuple[int, int, Callable[[], "np.ndarray[Any, Any]"]]
+Run = tuple[int, int, Callable[[], np.ndarray[Any, Any]]]
 
 
 def dequantize_checkpoint(

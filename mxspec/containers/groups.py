@@ -182,7 +182,7 @@ def group_tensors(
 
     found, doubts = sort_out(tensors, list_fits, taken)
     names = [{g.form.format_name for g in several} for several in found]
-    certain = set().union(*(n for n in names if len(n) == 1), formats)
+    certain = set(formats).union(*(n for n in names if len(n) == 1))
     shared = set.intersection(*names) if names else set()
     groups: list[Group] = []
     for several, own in zip(found, names, strict=True):

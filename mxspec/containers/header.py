@@ -53,7 +53,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """What the header of a file to be written says beside its tensors."""
+    """What the header of a file to be written says in addition to its tensors."""
 
     container: str
     #: safetensors' `__metadata__`; text keys of GGUF that follow `keys`.

@@ -37,7 +37,7 @@ class Item:
     """One tensor to write, quantized or plain."""
 
     base: str
-    #: What progress is told.
+    #: The name that progress reports.
     label: str
     #: The tensor of the input that decides in which file it is.
     source: Tensor
@@ -197,7 +197,7 @@ class Job:
             place = journal.folder / self.out.name if self.folder else journal.folder
             place.mkdir(exist_ok=True)
             write_files(files, place, journal, progress)
-            notes = self._write_beside(files, place) if self.folder else []
+            notes = self._write_rest(files, place) if self.folder else []
         return Written(tuple(self.out / f.name for f in files) if self.folder else (self.out,), tuple(notes), journal.done > 0)
 
     def _plan(self) -> list[FilePlan]:
@@ -218,7 +218,7 @@ class Job:
             return [(f"model.{self.container}", headers)]
         return [(h.path.name if h.path.suffix == ".safetensors" else f"{h.path.stem}.safetensors", (h,)) for h in headers]
 
-    def _write_beside(self, files: Sequence[FilePlan], place: Path) -> list[str]:
+    def _write_rest(self, files: Sequence[FilePlan], place: Path) -> list[str]:
         """The index, the configuration and the other files of a folder; what is to be said of them."""
         index, folder = self.checkpoint.index, self.checkpoint.path
         if index is not None and self.container != "gguf":

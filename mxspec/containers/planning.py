@@ -147,7 +147,7 @@ def _find_first(group: Group, kept: TensorOrigin, stored: Mapping[str, tuple[int
 def describe_file(
     container: str, plans: Sequence[GroupPlan], origins: Mapping[Path, Origin | None], headers: Sequence[Header], here: Sequence[Item]
 ) -> Preamble:
-    """What a file that follows these says besides its tensors: also what is kept for the way back. origins: what each keeps itself."""
+    """What a file that follows these says of itself, with what is kept for the way back. origins: what each keeps already."""
     source, first = headers[0], next((o for h in headers if (o := origins[h.path]) is not None), None)
     paths = {h.path for h in headers}
     plans = [p for p in plans if p.group.codes.path in paths]

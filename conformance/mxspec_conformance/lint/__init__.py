@@ -113,7 +113,8 @@ def _look(
 ) -> LintResult:
     findings: list[Finding] = []
     headers: list[Header] = []
-    comparison, unchecked = None, dict[str, list[Tensor]]()
+    comparison: Comparison | None = None
+    unchecked: Mapping[str, Sequence[Tensor]] = {}
     try:
         files, index = find_files(path)
     except (ContainerError, OSError) as error:

@@ -159,6 +159,6 @@ def find(
     rule: str, text: str, tensor: Tensor | str | None = None, *, offset: int | None = None, explanation: Explanation | None = None
 ) -> Finding:
     """A finding of the rule with this id. tensor: one of the file, where no other offset is given at its own; or a name alone."""
-    if isinstance(tensor, Tensor):
-        tensor, offset = tensor.name, tensor.offset if offset is None else offset
-    return Finding(RULES[rule], text, tensor, offset, explanation=explanation)
+    if not isinstance(tensor, Tensor):
+        return Finding(RULES[rule], text, tensor, offset, explanation=explanation)
+    return Finding(RULES[rule], text, tensor.name, tensor.offset if offset is None else offset, explanation=explanation)

@@ -217,13 +217,13 @@ def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mappi
     if any(len(t.shape) != 2 or 0 in t.shape for t in (codes, scales)):
         return doubt(f"{form.convention} stores matrices")
     n, groups = scales.shape[::-1] if form.scales.transposed else scales.shape
-    told, across = _read_shape(form, base, tensors), codes.shape[0 if form.codes.transposed else 1]
+    stated, across = _read_shape(form, base, tensors), codes.shape[0 if form.codes.transposed else 1]
     # Codes along N have a word for each column.
     columns = {b: divmod(across * 32, b) if form.codes.axis is Axis.K else (across, 0) for b in form.bits}
     possible = [
         (AffineFormat(bits=b, group=k // groups, offset=form.offset, dtype=_NAMES[scales.dtype]), k)
         for b, (k, rest) in columns.items()
-        if not rest and k % groups == 0 and k // groups <= MOST_GROUP and k <= MOST_COLUMNS and (told is None or told == (n, k))
+        if not rest and k % groups == 0 and k // groups <= MOST_GROUP and k <= MOST_COLUMNS and (stated is None or stated == (n, k))
     ]
     fitting = [(f, k) for f, k in possible if _agrees(form, f, (n, k), parts)]
     if form.offset is Offset.BIAS:

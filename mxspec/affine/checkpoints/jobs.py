@@ -93,7 +93,7 @@ class Weight:
                 yield self.base + part.suffix, start, data
 
     def write_extras(self) -> Iterator[Chunk]:
-        """What is stored besides."""
+        """What is stored with them."""
         for extra, suffix in self.form.extras:
             if extra is Extra.SHAPE:
                 data = np.array(self.shape, "<i8").tobytes()
@@ -124,7 +124,7 @@ def write_weights(
     checkpoint: Checkpoint, out: Path, weights: Sequence[Weight], others: Sequence[Tensor], said: Mapping[str, str],
     request: Mapping[str, Any], *, folder: bool, force: bool, restart: bool = False, progress: Progress | None,
 ) -> Written:  # fmt: skip
-    """Write tensors, and what is carried along. said: what each file says besides what the input says."""
+    """Write tensors, and what is carried along. said: what each file says in addition to the input's metadata."""
 
     def describe(headers: Sequence[Header], here: Sequence[Item]) -> Preamble:
         sources, own = {i.source.name for i in here}, dict[str, str]()
