@@ -94,10 +94,11 @@ def read_runs(tensor: Tensor, runs: Iterable[tuple[int, int]]) -> bytes:
     with file:
         for start, size in runs:
             file.seek(tensor.offset + start)
-            parts.append(file.read(size))
-            if len(parts[-1]) != size:
-                text = f"{size} bytes were due, {len(parts[-1])} are there"
+            data = file.read(size)
+            if len(data) != size:
+                text = f"{size} bytes were due, {len(data)} are there"
                 raise ContainerError.of(tensor.path, Problem(Fault.TRUNCATED, text, tensor.name, tensor.offset + start))
+            parts.append(data)
     return b"".join(parts)
 
 
