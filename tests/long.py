@@ -13,6 +13,7 @@ import pytest
 
 #: Test -> (every how many-th parameter set stays in `make test`; 0: none, seconds).
 LONG: dict[str, tuple[int, int]] = {
+    "tests/test_corpora_blind.py::test_a_kernel_is_judged_rightly": (0, 2000),
     "tests/judge/test_history.py::test_what_depends_on_other_calls_fails_whatever_the_operation": (8, 70),
     "tests/judge/test_history.py::test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation": (8, 60),
     "tests/judge/test_history.py::test_what_is_right_passes_in_every_way": (6, 25),
@@ -547,6 +548,7 @@ LONG: dict[str, tuple[int, int]] = {
 #: Of a test function with many parameter sets `make test-long` runs every so many, other ones with each seed: what all of them
 #: say is published, by commands that run them all (`reports/mutants`).
 SAMPLED: dict[str, int] = {
+    "tests/test_corpora_blind.py::test_a_kernel_is_judged_rightly": 24,
     "tests/judge/test_product_kinds.py::test_wrong_kernels_fail": 6,
     "tests/judge/test_products.py::test_wrong_kernels_fail": 6,
     "tests/judge/test_catalogue.py::test_right_but_unusual_passes": 4,

@@ -70,6 +70,12 @@ def judge_given_scales(
                 scorecard.count_no_answer(TOPIC, label, answer)
                 continue
             _enter(rows[:count], given, answer, fmt, profile, label, scorecard)
+        if fmt.scale.nan_code is not None:
+            label, few = f"scales that are NaN, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else ""), rows[:8]
+            given = np.full(len(few), fmt.scale.nan_code, np.uint8)
+            answer = _ask(session, fmt, few, given, 1, -1, tensor_argument(tensor, capabilities))
+            if not isinstance(answer, NoAnswer):  # a target may refuse them
+                _enter(few, given, answer, fmt, profile, label, scorecard)
         watched += dtype == capabilities.dtypes[0]
         if dtype == capabilities.dtypes[0] and watched <= WATCHED:
             work = _make_workload(session, fmt, profile, rows, own, scorecard)
