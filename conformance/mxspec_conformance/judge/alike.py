@@ -24,9 +24,12 @@ ALIKE: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("no positive number", lambda x: -np.abs(x)),
     ("one number", lambda x: np.full_like(x, 1.25)),
     ("whole numbers", lambda x: _stretch(x, 1, 1)),
+    ("signs alone", lambda x: np.copysign(np.ones_like(x), x)),
+    ("one magnitude", lambda x: np.copysign(np.full_like(x, 2.5), x)),
+)
+#: More of them, of which whole calls are made.
+WHOLE: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("whole numbers, the negative ones beyond 8 bits", lambda x: _stretch(x, 20, 1)),
     ("whole numbers, the positive ones beyond 8 bits", lambda x: _stretch(x, 1, 20)),
     ("whole numbers beyond 16 bits", lambda x: _stretch(x, 4096, 4096)),
-    ("signs alone", lambda x: np.copysign(np.ones_like(x), x)),
-    ("one magnitude", lambda x: np.copysign(np.full_like(x, 2.5), x)),
 )
