@@ -6,6 +6,7 @@ Sizes are rows and columns of elements. Each has a reason; those that are drawn 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from mxspec_vectors.points import Stream
 
@@ -26,6 +27,11 @@ class Size:
     def elements(self) -> int:
         """How many numbers a call holds."""
         return self.rows * self.columns
+
+    @property
+    def salt(self) -> int:
+        """What is drawn for the size, and which formats share it: no other size moves it."""
+        return crc32(f"{self.rows} x {self.columns}".encode()) >> 12
 
     def in_blocks(self, k: int) -> Size:
         """The size with its columns raised to whole blocks of k."""

@@ -74,14 +74,14 @@ def judge_items(work: Workload, items: Items) -> None:
     largest = min(speed.largest, LARGEST_OF.get(transport, speed.largest))
     # Every call of a results file is stored.
     every = not work.turn and transport != "results-file"
-    for number, size in enumerate(sizes):
+    for size in sizes:
         if size.elements > LARGE:
             chosen = every and (size.common or size is sizes[-1])
         else:
-            chosen = every or size.common or number % SHARE == work.turn % SHARE
+            chosen = every or size.common or size.salt % SHARE == work.turn % SHARE
         if chosen and size.elements <= largest:
             quick = (size.quick and size.elements <= CHOSEN) or (not work.turn and size.elements <= CHEAP)
-            _enter(work, f"{size.rows} x {size.columns}", items.place(items.shape(size), FIRST + number), items, quick=quick)
+            _enter(work, f"{size.rows} x {size.columns}", items.place(items.shape(size), FIRST + size.salt), items, quick=quick)
     if transport != "results-file":
         _judge_contents(work, items, largest)
 

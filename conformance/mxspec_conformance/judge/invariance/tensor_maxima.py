@@ -117,9 +117,9 @@ def _list_places(turn: int) -> Iterator[tuple[tuple[int, int], tuple[float, int]
     """(shape, where the largest magnitude lies) of the calls in a dtype; turn: its place among those of the target."""
     for shape in SHAPES:
         yield from ((shape, place) for place in (PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]))
-    for number, size in enumerate(list_sizes(BLOCK)):
-        if size.elements <= LARGE and (not turn or number % SHARE == turn % SHARE):
-            yield (size.rows, size.columns), PLACES[number % len(PLACES)]
+    for size in list_sizes(BLOCK):
+        if size.elements <= LARGE and (not turn or size.salt % SHARE == turn % SHARE):
+            yield (size.rows, size.columns), PLACES[size.salt // SHARE % len(PLACES)]
 
 
 def _list_contents() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
