@@ -48,8 +48,8 @@ def test_the_contract_holds(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "broken"),
     [
-        ("conformance/mxspec_conformance/judge/tally.py", "from mxspec_conformance.cli import main", "rooms of the judge"),
-        ("conformance/mxspec_conformance/proving/run.py", "from mxspec_conformance.fuzzing import run", "rooms of the judge"),
+        ("conformance/mxspec_conformance/judge/tally.py", "from mxspec_conformance.cli import main", "layers of the checker"),
+        ("conformance/mxspec_conformance/proving/run.py", "from mxspec_conformance.fuzzing import run", "layers of the checker"),
         ("conformance/mxspec_conformance/results/report.py", "import mxspec_lab", "packages"),
         ("mxspec/formats.py", "import torch", "the model needs NumPy and ml_dtypes alone"),
         ("mxspec/formats.py", "from mxspec import blocks", "no cycles"),
@@ -80,7 +80,7 @@ def test_what_is_public_is_what_it_says() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-def test_the_package_imports_none_of_its_rooms() -> None:
+def test_the_package_imports_none_of_its_packages() -> None:
     code = "import sys, mxspec_conformance; print([m for m in sys.modules if m.startswith('mxspec_conformance.')])"
     done = subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -222,13 +222,13 @@ def test_every_topic_is_explained() -> None:
     assert [t for t in TOPICS if f"`{t}`" not in text] == []
 
 
-def test_the_rooms_are_those_of_the_contract() -> None:
+def test_the_packages_are_those_of_the_contract() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     contracts = pyproject()["tool"]["importlinter"]["contracts"]
-    layers = next(c["layers"] for c in contracts if c["name"] == "rooms of the judge")
-    table = text[text.index("| room | purpose |") : text.index("These rules are the contract")]
+    layers = next(c["layers"] for c in contracts if c["name"] == "layers of the checker")
+    table = text[text.index("| package | purpose |") : text.index("These rules are the contract")]
     rows = re.findall(r"^\| (`[a-z`, ]+`) \|", table, re.MULTILINE)
-    assert rows == [", ".join(f"`{room}`" for room in layer.split(" | ")) for layer in layers]
+    assert rows == [", ".join(f"`{package}`" for package in layer.split(" | ")) for layer in layers]
 
 
 def test_ci_covers_what_the_classifiers_promise() -> None:

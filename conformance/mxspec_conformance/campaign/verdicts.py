@@ -23,19 +23,19 @@ class Count:
     #: The profile or class of additions that explains all that differs.
     explained_by: str = ""
     #: Calls without an answer, what they come to where nothing differs, and in words.
-    silent: int = 0
+    unanswered_cases: int = 0
     unanswered: Verdict | None = None
-    silence: str = ""
+    no_answer_note: str = ""
 
 
 def judge_count(name: str, level: Level, text: str, count: Count) -> Requirement:
     """The requirement's verdict: what differs weighs more than calls without an answer."""
-    verdict, note = count.unanswered or Verdict.PASS, count.silence or count.note
+    verdict, note = count.unanswered or Verdict.PASS, count.no_answer_note or count.note
     if count.failing:
         verdict = Verdict.DEVIATION if count.explained_by else Verdict.OPEN if level is Level.OPEN else Verdict.FAIL
         note = count.note
     return Requirement(
-        id=name, level=level.value, text=text, verdict=verdict, cases=count.cases, failing=count.failing + count.silent, note=note,
+        id=name, level=level.value, text=text, verdict=verdict, cases=count.cases, failing=count.failing + count.unanswered_cases, note=note,
         failing_cases=count.labels[:20], first=count.first, explained_by=count.explained_by,
     )  # fmt: skip
 

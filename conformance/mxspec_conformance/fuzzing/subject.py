@@ -213,8 +213,8 @@ def judge_answers(fmt: str, cases: int, no_answers: Mapping[str, Any], first: Fa
     count = Count(cases=cases, first=first)
     if no_answers:
         count.unanswered = judge_no_answers([n["kind"] for n in no_answers.values()])
-        count.silent = sum(n["count"] for n in no_answers.values())
-        count.silence = "; ".join(f"{words} ({n['call']}, {n['count']} times)" for words, n in no_answers.items())[:400]
+        count.unanswered_cases = sum(n["count"] for n in no_answers.values())
+        count.no_answer_note = "; ".join(f"{words} ({n['call']}, {n['count']} times)" for words, n in no_answers.items())[:400]
     return judge_count(f"fuzz/{fmt}/answers", Level.CONTRACT, "the target answers", count)
 
 

@@ -94,7 +94,7 @@ class ProofJudge:
     def _judge_lanes(self, job: Job, result: Result) -> None:
         count = self._counts["lane-independence"]
         if "no_answer" in result:
-            _enter_silence(count, result["no_answer"])
+            _enter_no_answer(count, result["no_answer"])
             return
         compared, broken = sum(result["compared"].values()), sum(result["broken"].values())
         count.cases += compared
@@ -124,7 +124,7 @@ class ProofJudge:
         space, answers = pair_space(job), pair_answers(job)
         total = len(space.chunks())
         answered = {n: r for n, r in chunks.items() if "no_answer" not in r}
-        silent = [r["no_answer"] for r in chunks.values() if "no_answer" in r]
+        missing = [r["no_answer"] for r in chunks.values() if "no_answer" in r]
         elements = sum(r["elements"] for r in answered.values())
         wrong: dict[str, int] = {}
         for topic in ("scale", "element", "zero-sign"):
@@ -142,8 +142,8 @@ class ProofJudge:
                 count.labels.append(label)
                 if count.first is None:
                     count.first = self._draw_simplest(job, as_float32(read_block(found["first"]), job.dtype)[None], label)
-            if silent and count.unanswered is None:
-                _enter_silence(count, silent[0])
+            if missing and count.unanswered is None:
+                _enter_no_answer(count, missing[0])
         self.seconds += sum(r["target_seconds"] for r in answered.values())
         self.claims.append(
             {
@@ -172,7 +172,7 @@ class ProofJudge:
         found: Result = {}
         for result in [*([plain] if plain else []), *chunks.values()]:
             if "no_answer" in result:
-                _enter_silence(count, result["no_answer"])
+                _enter_no_answer(count, result["no_answer"])
                 continue
             count.cases += result["maxima"]
             wrong = (result["wrong"] or {}).get("scale")
@@ -207,7 +207,7 @@ class ProofJudge:
             if result["no_answer"]["kind"] == "unsupported":
                 self.statements.append(f"dequantize {name}: the target refuses it: {result['no_answer']['message']}")
             else:
-                _enter_silence(self._counts["value"], result["no_answer"])
+                _enter_no_answer(self._counts["value"], result["no_answer"])
             return
         for kind, topic in (("value", "value"), ("zero-sign", "value-zero-sign")):
             count = self._counts[topic]
@@ -254,9 +254,9 @@ class ProofJudge:
         return small or draw_block(self.session, self.fmt, profile, x, tensor, label)
 
 
-def _enter_silence(count: Count, no_answer: Result) -> None:
+def _enter_no_answer(count: Count, no_answer: Result) -> None:
     count.unanswered = judge_no_answers([no_answer["kind"]], timeouts=True)
-    count.silence = f"{no_answer['kind']}: {no_answer['message']}"
+    count.no_answer_note = f"{no_answer['kind']}: {no_answer['message']}"
 
 
 def _describe_tensor(bits: int | None) -> dict[str, str] | None:
