@@ -31,7 +31,7 @@ class Size:
     @property
     def salt(self) -> int:
         """What is drawn for the size, and which formats share it: no other size moves it."""
-        return crc32(f"{self.rows} x {self.columns}".encode()) >> 12
+        return crc32(b"%d x %d" % (self.rows, self.columns)) >> 12
 
     def in_blocks(self, k: int) -> Size:
         """The size with its columns raised to whole blocks of k."""

@@ -149,12 +149,12 @@ def _make_workload(
     session: TargetSession, function: str, layout: Layout, items: Items, scorecard: Scorecard, *, reads: bool
 ) -> Workload:
     """Calls that are looked at for what they do to each other."""
-    shapes = [shape for shape in HELD_SHAPES if items.takes(shape)]
+    sizes = {f"{m} x {k}": (m, k) for m, k in HELD_SHAPES if items.takes((m, k))}
     # Of bytes that mean nothing a packing function may write any.
-    settled = [shape for shape in shapes if reads or bool((_mask(layout, shape) == 0xFF).all())]
+    settled = {name for name, shape in sizes.items() if reads or bool((_mask(layout, shape) == 0xFF).all())}
     return Workload(
-        session=session, function=function, scorecard=scorecard, draw=items.draw, sizes={f"{m} x {k}": (m, k) for m, k in shapes},
-        settled={f"{m} x {k}" for m, k in settled}, list_twins=partial(_list_twins, session, layout, reads), chosen_by=("layout", layout.name),
+        session=session, function=function, scorecard=scorecard, draw=items.draw, sizes=sizes, settled=settled,
+        list_twins=partial(_list_twins, session, layout, reads), chosen_by=("layout", layout.name),
         turn=session.capabilities.layouts_of(function).index(layout),
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _list_twins(session: TargetSession, layout: Layout, reads: bool, drawn: Draw
     yield from ((f"the layout {other}", (*given, other, *tail), drawn.options) for other in others)
     if reads:
         rows, columns = tail[0]
-        for name, shape in (("one row", (rows - 1, columns)), ("its shape", (rows // 2, columns * 2))):
+        for name, shape in (("its number of rows", (rows - 1, columns)), ("its shape", (rows // 2, columns * 2))):
             yield name, (*given, layout.name, shape), drawn.options
     else:
         yield "its shape", (*(items.reshape(len(items) // 2, -1) for items in given), layout.name), drawn.options
