@@ -149,7 +149,7 @@ def assert_recorded_agrees(target: Path, folder: Path) -> None:
 
 
 #: Topics of calls that hang on what a transport can carry: how many are asked is another number.
-OF_CALLS = ("random-bits", "call-size", "memory", "state", "refusal", "axis", "tail", "position")
+OF_CALLS = ("random-bits", "given-scale", "call-size", "memory", "state", "refusal", "axis", "tail", "position")
 
 
 def of_vectors(result: dict[str, Any]) -> dict[str, Any]:

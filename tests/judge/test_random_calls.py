@@ -14,8 +14,8 @@ import pytest
 
 import mxspec
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.invariance import calls, items
 from mxspec_conformance.judge.invariance.pace import Speed
-from mxspec_conformance.judge.stochastic import given_calls
 from mxspec_conformance.results.report import Report
 
 from tests.bugs.building import Answer, Array
@@ -129,14 +129,14 @@ def plan_of_the_second_call() -> Callable[..., Answer]:
 
 
 WRONG: dict[str, tuple[Callable[..., Answer], str]] = {
-    "rows again": (rows_again, "2000 x 64 numbers"),
-    "second half again": (second_half_again, "520 x 512 numbers"),
-    "the second call": (plan_of_the_second_call(), "numbers, again"),
+    "rows again": (rows_again, "9000 x 160"),
+    "second half again": (second_half_again, " x "),
+    "the second call": (plan_of_the_second_call(), ", again"),
     "kept without words": (kept_by(lambda x, words: (read(x), words is None)), "of random_bits"),
     "kept without whether there are words": (kept_by(lambda x, words: read(x)), "but for the words"),
     "kept by words": (kept_by(lambda x, words: read(x) if words is None else read(words)), "that is the same but for"),
     "writing words": (writing_words, "input afterwards"),
-    "words again": (words_again_in_large_calls, " x 512 numbers"),
+    "words again": (words_again_in_large_calls, " x "),
     "words of another thread": (words_of_another_thread(), "4 threads"),
     "ragged columns": (ragged_columns_turned, "a ragged end along the first axis"),
     "square blocks": (square_blocks_turned, "square blocks"),
@@ -148,11 +148,16 @@ def judge(quantize: Callable[..., Answer], fmt: str = "mxfp4", **members: Any) -
     return check(target([fmt], quantize, **members), in_process=True, only="stochastic/*")
 
 
+def ask_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of every size, and as many as of a fast target, however busy the machine."""
+    monkeypatch.setattr(items, "list_sizes", calls.list_sizes)
+    monkeypatch.setattr(items, "measure_speed", lambda _: Speed.FAST)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_words_that_are_not_those_of_the_numbers_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quantize, told = WRONG[name]
-    # As fast as a target may be, however busy the machine.
-    monkeypatch.setattr(given_calls, "_find_largest", lambda *_: Speed.FAST.largest)
+    ask_every_size(monkeypatch)
     members = {"DTYPES": DTYPES} if name == "upper bits" else {}
     fmt = "nvfp4" if name == "square blocks" else "mxfp4"
     report = judge(quantize, fmt, **members)
@@ -232,7 +237,10 @@ UNFAIR: dict[str, Callable[[Array, Array, dict[str, Any]], Array]] = {
 
 
 @pytest.mark.parametrize(("always", "verdict"), [(True, "pass"), (False, "error")])
-def test_a_large_call_with_words_may_be_refused_but_not_the_second_time(always: bool, verdict: str) -> None:
+def test_a_large_call_with_words_may_be_refused_but_not_the_second_time(
+    always: bool, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_every_size(monkeypatch)
     refused: list[Any] = []
 
     def quantize(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:

@@ -28,7 +28,7 @@ ALIKE: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("one magnitude", lambda x: np.copysign(np.full_like(x, 2.5), x)),
 )
 #: More of them, of which whole calls are made.
-WHOLE: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+WHOLE_NUMBERS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("whole numbers, the negative ones beyond 8 bits", lambda x: _stretch(x, 20, 1)),
     ("whole numbers, the positive ones beyond 8 bits", lambda x: _stretch(x, 1, 20)),
     ("whole numbers beyond 16 bits", lambda x: _stretch(x, 4096, 4096)),

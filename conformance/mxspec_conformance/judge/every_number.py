@@ -17,7 +17,6 @@ import mxspec
 from mxspec.formats import ScalarFormat, get_scalar
 from mxspec.rounding import Overflow, Rounding
 from mxspec_conformance.counterexample.evidence import show_conversion
-from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.scalars import keep_encoded
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
@@ -56,8 +55,8 @@ def judge_every_number(session: TargetSession, element: str, scorecard: Scorecar
         x = list_numbers(fmt, dtype)
         answer = run_once(partial(session.call, "encode", x, element, **how))
         if isinstance(answer, NoAnswer):
-            limited = answer.kind in REFUSALS and not answer.stumbled  # a call of so many numbers may be refused
-            scorecard.count_no_answer(TOPIC, label, unsupported(answer.message) if limited else answer)
+            # A call of so many numbers may be refused.
+            scorecard.count_no_answer(TOPIC, label, unsupported(answer.message) if answer.is_refusal else answer)
             continue
         returned, expected = np.asarray(answer), mxspec.encode(x, element)
         # Which zero, and which of int8's two lowest codes, is judged elsewhere.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history
-from mxspec_conformance.judge.invariance.pools import Flags, draw_places
+from mxspec_conformance.judge.invariance.items import Items, judge_items
+from mxspec_conformance.judge.invariance.pools import Flags, Places
 from mxspec_conformance.judge.quantize import judge_lanes
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
@@ -36,10 +36,8 @@ _STEPS = {
     "scales 4 codes higher": 4,
     "scales 4 codes lower": -4,
 }
-#: (rows, blocks of a row) of calls that are watched, and of others: one row, a long one, long rows, many rows.
-_WATCHED, _SIZES = ((6, 4), (24, 4)), ((1, 1), (1, 2), (1, 257), (3, 130), (300, 2))
-#: Tensor scales, and none, of which calls are looked at for memory and history.
-WATCHED = 3
+#: (rows, blocks of a row) of calls that are looked at for memory and history; tensor scales, and none, under which they are.
+WATCHED_SHAPES, WATCHED = ((6, 4), (24, 4)), 3
 #: Blocks to a row, and the axis along which they lie; the options that this needs.
 _SHAPES: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "a block to a row": (1, -1, ()), "four blocks to a row": (4, -1, ()), "blocks along the first axis": (4, 0, ("axis",)),
@@ -78,13 +76,7 @@ def judge_given_scales(
                 _enter(few, given, answer, fmt, profile, label, scorecard)
         watched += dtype == capabilities.dtypes[0]
         if dtype == capabilities.dtypes[0] and watched <= WATCHED:
-            work = _make_workload(session, fmt, profile, rows, own, scorecard)
-            judge_history(replace(work, sizes=dict(islice(work.sizes.items(), len(_WATCHED)))), set(Verb) - {Verb.OTHERS, Verb.REPEAT})
-            for number, (name, size) in enumerate(islice(work.sizes.items(), len(_WATCHED), None), 500):
-                drawn = work.draw(size, number)
-                answer = work.call(TOPIC, name, work.function, *drawn.arguments, **drawn.options)
-                if answer is not None:
-                    work.judge(name, drawn, answer)
+            _judge_calls(session, fmt, profile, rows, own, scorecard)
 
 
 def _list_rows(answered: Sequence[Observed], profile: Profile, dtypes: Sequence[str]) -> Iterator[list[Observed]]:
@@ -124,14 +116,18 @@ def _ask(
 
 
 def _find_wrong(
-    rows: Sequence[Observed], given: Codes, codes: Codes, scales: Codes, fmt: BlockFormat, profile: Profile
+    rows: Observed, given: Codes, codes: Codes, scales: Codes, fmt: BlockFormat, profile: Profile
 ) -> tuple[Flags, Flags, Codes]:
-    """Blocks [n] that are wrong, their wrong lanes [n, k], and the codes of the profile."""
+    """Blocks [n] that are wrong, their wrong lanes [n, k], and the codes of the profile; rows: a block to a row."""
     # Judged under the scales that were given, whatever came back.
-    members = [replace(r, scales=given[i : i + 1, None], codes=codes[i : i + 1]) for i, r in enumerate(rows)]
-    lanes = judge_lanes(members, fmt, profile, naming=False)
-    wrong, expected = np.concatenate([part.wrong for part in lanes]), np.concatenate([part.expected for part in lanes])
-    return wrong.any(axis=1) | (scales != given), wrong, expected
+    (lanes,) = judge_lanes([replace(rows, scales=given[:, None], codes=codes)], fmt, profile, naming=False)
+    return lanes.wrong.any(axis=1) | (scales != given), lanes.wrong, lanes.expected
+
+
+def _stack(rows: Sequence[Observed]) -> Observed:
+    """Blocks of one dtype and tensor scale as the rows of one matrix."""
+    x = np.concatenate([r.case.x.reshape(1, -1) for r in rows])
+    return replace(rows[0], case=replace(rows[0].case, x=x, axis=-1))
 
 
 def _enter(
@@ -139,7 +135,7 @@ def _enter(
 ) -> None:  # fmt: skip
     """The call as one case: its first wrong block is shown."""
     codes, scales = answer
-    bad, wrong, expected = _find_wrong(rows, given, codes, scales, fmt, profile)
+    bad, wrong, expected = _find_wrong(_stack(rows), given, codes, scales, fmt, profile)
 
     def show() -> Failure:
         n = int(np.argmax(bad))
@@ -157,42 +153,36 @@ def _enter(
     scorecard.count(TOPIC, label, ok=not bad.any(), show=show)
 
 
-def _make_workload(
-    session: TargetSession,
-    fmt: BlockFormat,
-    profile: Profile,
-    rows: Sequence[Observed],
-    own: Codes,
-    scorecard: Scorecard,
-) -> Workload:
-    """Calls with the profile's own scales and others, in rows of four blocks."""
-    options = tensor_argument(rows[0].case.tensor, session.capabilities)
+def _judge_calls(
+    session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Sequence[Observed], own: Codes, scorecard: Scorecard
+) -> None:
+    """Enter calls of these blocks in every size, and after and beside others, under scales that are not the profile's own."""
+    every, options = _stack(rows), tensor_argument(rows[0].case.tensor, session.capabilities)
+    x, moved = cast_input(every.case.x, every.dtype), _move(own, 1 + np.arange(len(own)) % 2, fmt)
 
-    def draw(shape: tuple[int, int], number: int) -> Drawn:
-        place = draw_places(shape[0] * shape[1], len(rows), number)
-        # Other scales than the profile's own: who ignores what is given is seen.
-        chosen, given = [rows[i] for i in place], _move(own[place], 1 + number % 2, fmt)
+    def fill(places: Places) -> Drawn:
+        flat = places.reshape(-1)
+        chosen = replace(every, case=replace(every.case, x=every.case.x[flat]))
 
         def find_mistake(answer: Any) -> str:
             codes, scales = (np.ascontiguousarray(a) for a in answer)
-            bad = _find_wrong(chosen, given, codes.reshape(-1, fmt.k), scales.reshape(-1), fmt, profile)[0]
-            return (
-                f"{int(bad.sum())} of {len(bad)} blocks are not scaled by the scales that were given"
-                if bad.any()
-                else ""
-            )
+            bad = _find_wrong(chosen, moved[flat], codes.reshape(-1, fmt.k), scales.reshape(-1), fmt, profile)[0]
+            return f"{int(bad.sum())} of {len(bad)} blocks are not scaled by the scales that were given" if bad.any() else ""
 
-        x = cast_input(np.concatenate([r.case.x for r in chosen]), rows[0].dtype).reshape(shape[0], -1)
-        return Drawn((x, fmt.name), {**options, "scales": given.reshape(shape)}, find_mistake)
+        return Drawn((x[flat].reshape(len(places), -1), fmt.name), {**options, "scales": moved[places]}, find_mistake)
 
-    sizes = {f"{lines} rows of {wide} blocks under given scales": (lines, wide) for lines, wide in (*_WATCHED, *_SIZES)}
-    return Workload(
-        session=session, function="quantize", scorecard=scorecard, draw=draw, sizes=sizes, chosen_by=(CALLS, f"quantize/{fmt.name}"),
-        memory=TOPIC, state=TOPIC,
+    items = Items(width=fmt.k, fill=fill, ordinary=np.arange(len(rows)))
+    prefix = "under given scales: " + (f"tensor maximum {every.case.tensor.amax!r}, " if every.case.tensor else "")
+    work = Workload(
+        session=session, function="quantize", scorecard=scorecard, draw=items.draw, chosen_by=(CALLS, f"quantize/{fmt.name}"),
+        sizes={f"{prefix}{rows} x {wide * fmt.k}": (rows, wide) for rows, wide in WATCHED_SHAPES}, memory=TOPIC, state=TOPIC, size=TOPIC,
+        prefix=prefix, turn=session.capabilities.formats.index(fmt.name),
     )  # fmt: skip
+    judge_items(work, items)
+    judge_history(work, set(Verb) - {Verb.OTHERS, Verb.REPEAT})
 
 
-def _move(scales: Codes, steps: int, fmt: BlockFormat) -> Codes:
+def _move(scales: Codes, steps: int | Places, fmt: BlockFormat) -> Codes:
     """Scales so many codes on, but the largest, whose reciprocal is subnormal or not by how elements are scaled; and zero, where that is no
     power of two."""
     least = 0 if fmt.scale.is_power_of_two else 1

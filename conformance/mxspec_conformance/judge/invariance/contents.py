@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.judge.alike import ALIKE, WHOLE
+from mxspec_conformance.judge.alike import ALIKE, WHOLE_NUMBERS
 from mxspec_conformance.judge.invariance.matrix import Matrix, extend_pool
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.judge.invariance.placed import PLACED, list_passed_over, list_repeated
@@ -129,7 +129,7 @@ def _list_contents(matrix: Matrix, pool: Pool) -> Iterator[tuple[str, Pool, Plac
     if len(near) < LEAST:
         return
     blocks = x[near[draw_places(MADE, len(near), 5)]]
-    for name, make in (*ALIKE, *WHOLE):
+    for name, make in (*ALIKE, *WHOLE_NUMBERS):
         made = _answer_among_others(matrix, pool, np.ascontiguousarray(make(blocks).astype(x.dtype)))
         if made is not None:
             yield name, made, len(pool) + np.arange(len(blocks))

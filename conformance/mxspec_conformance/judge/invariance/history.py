@@ -40,8 +40,8 @@ VIEWS = (*ARRANGEMENTS[1:-2], *(name for name in MATRIX_ARRANGEMENTS if name != 
 #: Calls by which number one is drawn: each follows others, so that what is kept by less than all of a call is not kept yet.
 TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 300, 400
 
-#: Formats of a function that are asked everything; of those behind them each is asked every so many of the verbs, others of each.
-WHOLE, SHARE = 8, 3
+#: The first formats of a function are asked every verb; each of those behind them every so many, other ones of each.
+FORMATS_IN_FULL, VERB_SHARE = 8, 3
 #: Rows and columns, or whatever else tells a workload how large a call is.
 Size = Any
 #: A call among others at once: function, arguments, options.
@@ -111,9 +111,11 @@ class Workload:
     turn: int = 0
     #: By what the quick level chooses calls: an operation, and a name.
     chosen_by: tuple[str, str]
-    #: Topics of what concerns memory, and of what concerns other calls.
+    #: Topics of what concerns memory, other calls, and sizes and contents; and what stands before a size in labels.
     memory: str = "memory"
     state: str = "state"
+    size: str = "call-size"
+    prefix: str = ""
     show: Callable[[str, str], Failure] = call_failure
     #: By requirement, the first call that failed it.
     first: dict[str, Failure] = field(default_factory=dict)
@@ -154,9 +156,9 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
     near = work.session.transport in LOCAL
     if work.session.transport == "results-file" or not work.sizes:
         return
-    if work.turn >= WHOLE:
+    if work.turn >= FORMATS_IN_FULL:
         shared = [verb for verb in Verb if verb not in (Verb.PROBE, Verb.REUSE)]
-        verbs = {verb for verb in verbs if verb not in shared or (shared.index(verb) + work.turn) % SHARE == 0}
+        verbs = {verb for verb in verbs if verb not in shared or (shared.index(verb) + work.turn) % VERB_SHARE == 0}
     settled = [name for name in work.sizes if work.settled is None or name in work.settled]
     for number, (name, size) in enumerate(work.sizes.items()):
         pair = work.draw(size, 0), work.draw(size, 1)

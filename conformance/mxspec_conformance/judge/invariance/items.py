@@ -17,16 +17,14 @@ from mxspec_conformance.judge.invariance.history import Drawn, Workload
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed, measure_speed
 from mxspec_conformance.judge.invariance.placed import PLACED, list_repeated
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
-from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 
 #: Rows, and items in a row.
 Shape = tuple[int, int]
 
-#: The topic of all these calls.
-TOPIC = "call-size"
 #: Of the formats after the first a function is asked every so many of the sizes, others of each. Of sizes beyond so many numbers the
 #: first format is asked the common ones and the largest, and the others none.
-SHARE, LARGE = 6, 1 << 18
+SIZE_SHARE, LARGE = 6, 1 << 18
 #: Numbers up to which the quick level makes every call of the first format, and the ones that it chooses.
 CHEAP, CHOSEN = 1 << 12, 1 << 17
 #: Shapes of the calls of one content, of which the first that is taken is asked.
@@ -66,7 +64,7 @@ class Items:
 
 def judge_items(work: Workload, items: Items) -> None:
     """Enter calls of every size and of every content."""
-    if not work.scorecard.wants(TOPIC):
+    if not work.scorecard.wants(work.size):
         return
     transport = work.session.transport
     sizes = [size for size in list_sizes(max(items.width, items.unit)) if _is_taken(work, items, items.shape(size))]
@@ -78,10 +76,13 @@ def judge_items(work: Workload, items: Items) -> None:
         if size.elements > LARGE:
             chosen = every and (size.common or size is sizes[-1])
         else:
-            chosen = every or size.common or size.salt % SHARE == work.turn % SHARE
+            chosen = every or size.common or size.salt % SIZE_SHARE == work.turn % SIZE_SHARE
         if chosen and size.elements <= largest:
             quick = (size.quick and size.elements <= CHOSEN) or (not work.turn and size.elements <= CHEAP)
-            _enter(work, f"{size.rows} x {size.columns}", items.place(items.shape(size), FIRST + size.salt), items, quick=quick)
+            label, shape = f"{work.prefix}{size.rows} x {size.columns}", items.shape(size)
+            answered = _enter(work, label, items.place(shape, FIRST + size.salt), items, quick=quick)
+            if answered and size.common and size.elements <= LARGE:  # a kernel may keep what it made for a shape
+                _enter(work, f"{label}, again", items.place(shape, FIRST + size.salt + 1), items, quick=quick, may_refuse=False)
     if transport != "results-file":
         _judge_contents(work, items, largest)
 
@@ -91,7 +92,7 @@ def _judge_contents(work: Workload, items: Items, largest: int) -> None:
     shape = next(taken, None)
     if shape is not None:
         for name, place in _list_contents(items, shape):
-            _enter(work, f"{shape[0]} x {shape[1] * items.width}, {name}", place, items, quick=True)
+            _enter(work, f"{work.prefix}{shape[0]} x {shape[1] * items.width}, {name}", place, items, quick=True)
 
 
 def _list_contents(items: Items, shape: Shape) -> Iterator[tuple[str, Places]]:
@@ -109,14 +110,17 @@ def _is_taken(work: Workload, items: Items, shape: Shape) -> bool:
     return work.session.capabilities.limits.allow((rows, wide * items.width)) and items.takes(shape)
 
 
-def _enter(work: Workload, label: str, place: Places, items: Items, *, quick: bool) -> None:
-    if work.keeps(TOPIC, label, quick=quick):
-        drawn = items.fill(place)
-        answer = run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options))
-        if isinstance(answer, NoAnswer):
-            work.scorecard.count_no_answer(TOPIC, label, answer)
-        else:
-            work.judge(label, drawn, answer, topic=TOPIC)
+def _enter(work: Workload, label: str, place: Places, items: Items, *, quick: bool, may_refuse: bool = True) -> bool:
+    """Count one call; whether it was answered. may_refuse: a function ends somewhere, and says so."""
+    if not work.keeps(work.size, label, quick=quick):
+        return False
+    drawn = items.fill(place)
+    answer = run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options))
+    if isinstance(answer, NoAnswer):
+        work.scorecard.count_no_answer(work.size, label, unsupported(answer.message) if may_refuse and answer.is_refusal else answer)
+        return False
+    work.judge(label, drawn, answer, topic=work.size)
+    return True
 
 
 def _time(work: Workload, items: Items, sizes: Sequence[Size], count: int) -> float | NoAnswer:

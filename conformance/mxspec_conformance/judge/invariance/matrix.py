@@ -36,7 +36,6 @@ from mxspec_conformance.judge.invariance.calls import (
 from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.judge.invariance.pace import CHEAP_OF, LARGEST_OF, OTHERS, Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Places, Pool, draw_places, flag_open, flag_open_at
-from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.tally import LIMITED, Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.selection import CALLS, keeps_call
@@ -172,10 +171,10 @@ class Matrix:
 
         What raises only after another call, or from then on for every call, is no limit.
         """
-        if refused.kind not in REFUSALS or refused.stumbled or len(place) % lines or int(place.max(initial=0)) >= len(pool):
+        if not refused.is_refusal or len(place) % lines or int(place.max(initial=0)) >= len(pool):
             return False
         whole = run_once(partial(_call, self.session, pool, place, lines))
-        if not isinstance(whole, NoAnswer) or whole.kind not in REFUSALS or whole.stumbled:
+        if not isinstance(whole, NoAnswer) or not whole.is_refusal:
             return False
         return not isinstance(run_once(partial(_call, self.session, pool, place[:1], 1)), NoAnswer)
 

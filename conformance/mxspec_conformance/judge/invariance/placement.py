@@ -19,7 +19,6 @@ from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import block_failure, keep_call
-from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.tally import LIMITED, Scorecard
 from mxspec_conformance.observations.answers import is_legal
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
@@ -159,10 +158,10 @@ def judge_placement(
 
 def _is_limit(session: TargetSession, group: Group, refused: NoAnswer) -> bool:
     """Whether a refusal says nothing of a call but its size: the same blocks as plain rows are refused, too, and one of them is not."""
-    if refused.kind not in REFUSALS or refused.stumbled:
+    if not refused.is_refusal:
         return False
     whole, one = (run_once(partial(_ask, session, group, x)) for x in (group.x, group.x[:1]))
-    return isinstance(whole, NoAnswer) and whole.kind in REFUSALS and not whole.stumbled and not isinstance(one, NoAnswer)
+    return isinstance(whole, NoAnswer) and whole.is_refusal and not isinstance(one, NoAnswer)
 
 
 def _list_groups(session: TargetSession, fmt: BlockFormat, seen: Sequence[Observed]) -> Iterator[Group]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.calls import list_sizes
 from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
-from mxspec_conformance.judge.invariance.items import CONTENTS, LARGE, SHARE
+from mxspec_conformance.judge.invariance.items import CONTENTS, LARGE, SIZE_SHARE
 from mxspec_conformance.judge.invariance.others import ROWS, find_width
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.placed import PLACED, list_repeated
@@ -118,8 +118,8 @@ def _list_places(turn: int) -> Iterator[tuple[tuple[int, int], tuple[float, int]
     for shape in SHAPES:
         yield from ((shape, place) for place in (PLACES if shape[0] * shape[1] <= 1 << 17 else PLACES[1:4]))
     for size in list_sizes(BLOCK):
-        if size.elements <= LARGE and (not turn or size.salt % SHARE == turn % SHARE):
-            yield (size.rows, size.columns), PLACES[size.salt // SHARE % len(PLACES)]
+        if size.elements <= LARGE and (not turn or size.salt % SIZE_SHARE == turn % SIZE_SHARE):
+            yield (size.rows, size.columns), PLACES[size.salt // SIZE_SHARE % len(PLACES)]
 
 
 def _list_contents() -> Iterator[tuple[str, npt.NDArray[np.float32]]]:

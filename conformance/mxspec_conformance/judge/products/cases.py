@@ -81,11 +81,11 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
     cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
     cases += list_far_cases(Maker(product, capabilities, accumulator, seed + 7), capabilities.out_dtypes)
     cases += list_path_cases(Maker(product, capabilities, accumulator, seed + 9), capabilities.out_dtypes)
-    cases += _list_of_axes(Maker(product, capabilities, accumulator, seed + 10), first)
+    cases += _list_contents_and_ends(Maker(product, capabilities, accumulator, seed + 10), first)
     return cases
 
 
-def _list_of_axes(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+def _list_contents_and_ends(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """Contents of operands, lengths of sums, and scales at the ends of their range."""
     yield from list_contents(maker, dtype)
     yield from (replace(case, out_dtype=dtype) for case in draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16)))

@@ -41,7 +41,7 @@ from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
-from mxspec_conformance.targets.errors import REFUSALS, FailureKind
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.operands import OperandKind, Product, parse_product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
@@ -183,7 +183,7 @@ def judge_product(
 
 def is_limit(x: Asked, asked: Sequence[Asked]) -> bool:
     """Whether a call was refused that is larger than all that were answered: a kernel ends somewhere, and says so."""
-    refused = isinstance(x.answer, NoAnswer) and x.answer.kind in REFUSALS and not x.answer.stumbled
+    refused = isinstance(x.answer, NoAnswer) and x.answer.is_refusal
     answered = [y.size for y in asked if y.output is not None]
     return refused and bool(answered) and not any(all(map(ge, size, x.size)) for size in answered)
 
