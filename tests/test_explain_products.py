@@ -21,7 +21,7 @@ from mxspec_conformance import check
 from mxspec_conformance.cli.explain_product import ProductOptions, explain_stored, find_products
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.draw import make_pen
+from mxspec_conformance.judge.products.draw import make_writer
 from mxspec_conformance.judge.products.reference import allow, make_sides, refer_case
 from mxspec_conformance.judge.products.stored import MAX_BYTES, StoredProduct, read_product, store_product
 from mxspec_conformance.render.product import Per, number_cell
@@ -296,7 +296,7 @@ MIXED = (
 
 def make_mixed(a: str, b: str) -> ProductCase:
     draw = np.random.default_rng(5)
-    sides = [make_pen(parse_operand(text), draw).quantized(draw.standard_normal((rows, 128))) for text, rows in ((a, 2), (b, 3))]
+    sides = [make_writer(parse_operand(text), draw).quantized(draw.standard_normal((rows, 128))) for text, rows in ((a, 2), (b, 3))]
     return ProductCase(topic="interval", label="drawn", a=sides[0], b=sides[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +74,30 @@ def unrounded_scale(x: Array, fmt: str) -> Answer:
     ordinary = np.isfinite(x).all(axis=1) & (largest > 0)
     ratio = largest[ordinary] / np.float32(BLOCKS[fmt].element.max_value)
     codes[ordinary] = mxspec.encode((x[ordinary] / ratio[:, None]).astype(np.float32), BLOCKS[fmt].element)
+    return codes, scales
+
+
+def unclamped_scale(x: Array, fmt: str, *, step: float = 0.0) -> Answer:
+    """Elements times the float32 reciprocal of a scale that is clamped only where it is stored; step: of the logarithm that finds it."""
+    codes, scales = model(x, fmt)
+    element = BLOCKS[fmt].element
+    with np.errstate(all="ignore"):
+        largest = np.abs(x).max(axis=1).astype(np.float64) * (1 + step)
+        exponent = np.frexp(largest)[1] - 1 - element.emax
+        small = np.isfinite(x).all(axis=1) & (largest > 0) & (exponent < -127)
+        scaled = x * (np.float32(1) / np.ldexp(np.float32(1), exponent))[:, None]
+        codes[small] = mxspec.encode(np.where(np.isnan(scaled), 0, scaled)[small], element)
+    return codes, scales
+
+
+def whole_numbers(x: Array, fmt: str) -> Answer:
+    """Elements as integers from -128 to 127, under the profile's scales."""
+    codes, scales = model(x, fmt)
+    with np.errstate(all="ignore"):
+        ordinary = np.isfinite(x).all(axis=1) & (scales > 0)
+        scaled = np.ldexp(x.astype(np.float64), 127 - scales[:, None].astype(int))
+        steps = np.clip(np.copysign(np.floor(np.abs(scaled) + 0.5), scaled), -128, 127)
+    codes[ordinary] = steps[ordinary].astype(np.int8).view(np.uint8)
     return codes, scales
 
 
@@ -312,6 +337,11 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "unrounded scale": (
         KnownCause.UNROUNDED_SCALE, lambda: make(["mxfp8_e4m3"], PROFILE="mx-rceil", quantize=on_blocks(unrounded_scale)), "before it was rounded",
     ),
+    "unclamped scale": (KnownCause.UNCLAMPED_SCALE, of_blocks(unclamped_scale, "mxfp4", "mxfp6_e3m2"), "whose scale byte is 00"),
+    "unclamped scale, by a logarithm": (
+        KnownCause.UNCLAMPED_SCALE, of_blocks(partial(unclamped_scale, step=2.64e-6), "mxfp4", "mxfp8_e4m3"), "whose scale byte is 00",
+    ),
+    "whole numbers": (KnownCause.WHOLE_NUMBERS, of_blocks(whole_numbers, "mxint8"), "nearest, ties away from zero: the factor 2^-6"),
     "maximum in bfloat16": (KnownCause.NARROW_MAXIMUM, of_blocks(maximum_in(ml_dtypes.bfloat16)), "in bfloat16"),
     "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(small_reciprocal), "slightly too small"),
     "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(signed_maximum), "not of |x|"),

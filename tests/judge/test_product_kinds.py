@@ -16,7 +16,7 @@ from mxspec.sparsity import KEPT
 from mxspec_conformance import Report, check
 from mxspec_conformance.identification.products import identify_product
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases
-from mxspec_conformance.judge.products.draw import make_pen
+from mxspec_conformance.judge.products.draw import make_writer
 from mxspec_conformance.judge.products.editing import clear_stretch, cut_length, find_used, take_rows
 from mxspec_conformance.judge.products.reference import allow, list_contracts, make_factor, refer_case
 from mxspec_conformance.results.report import Verdict
@@ -201,8 +201,8 @@ def test_sides_are_made_smaller_without_other_numbers(spec: str) -> None:
 
 
 def test_sparse_rows_of_ones_are_multiplied_where_they_are_kept() -> None:
-    pen = make_pen(parse_operand("mxfp4-2to4"), np.random.default_rng(0))
-    hot = pen.one_hot(64, 64, np.arange(64))
+    writer = make_writer(parse_operand("mxfp4-2to4"), np.random.default_rng(0))
+    hot = writer.one_hot(64, 64, np.arange(64))
     assert (make_factor(hot).values == np.eye(64)).all()
 
 

@@ -16,7 +16,7 @@ from mxspec.dot.rounding import DTYPES as _DTYPES, OUTPUTS, lowest_bit
 from mxspec.formats import BLOCKS
 from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import hex_floats, hex_words, make_header
-from mxspec_vectors.inputs_dot import Desk, DotInput, Pen
+from mxspec_vectors.inputs_dot import Desk, DotInput, OperandWriter
 from mxspec_vectors.recipes_dot import make_operands
 
 #: (format of a, format of b) of every file.
@@ -39,7 +39,7 @@ CERTAIN = ("identity", "code", "sum", "block-scale", "shape", "scale-code", "nan
 def build_dot(name: str) -> Document:
     """The products of a pair of formats with the outputs that every class allows."""
     a, b = name.split("@")
-    desk = Desk(Pen(a, b), Pen(b, a))
+    desk = Desk(OperandWriter(a, b), OperandWriter(b, a))
     inputs = list(desk.list_inputs())
     document = make_header("dot", name, CLASSES, {f for i in inputs for f in i.flags})
     digits = {"a": desk.a.side.digits, "b": desk.b.side.digits, "a_scales": 2, "b_scales": 2}

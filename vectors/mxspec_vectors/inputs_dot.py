@@ -41,7 +41,7 @@ class DotInput:
 
 
 @dataclass(frozen=True)
-class Pen:
+class OperandWriter:
     """What one side can be made of: entries (codes, or the bits of floats) by what they are worth."""
 
     format: str
@@ -157,12 +157,12 @@ def _whole(entries: npt.NDArray[np.uint32]) -> list[int]:
 class Desk:
     """Makes the products of one pair of formats."""
 
-    a: Pen
-    b: Pen
+    a: OperandWriter
+    b: OperandWriter
     #: Part -> name -> entries.
     tables: dict[str, dict[str, list[int]]] = field(default_factory=lambda: {part: {} for part in PARTS})
 
-    def pen(self, which: str) -> Pen:
+    def writer(self, which: str) -> OperandWriter:
         """One side."""
         return self.a if which == "a" else self.b
 
@@ -179,7 +179,7 @@ class Desk:
     def scale(self, which: str, exponent: int = 0) -> Choice:
         """One scale for all."""
         name = "one" if exponent == 0 else f"2^{exponent}"
-        return self.choose(f"{which}_scales", "turn", name, [self.pen(which).power(exponent)], 0, 0)
+        return self.choose(f"{which}_scales", "turn", name, [self.writer(which).power(exponent)], 0, 0)
 
     def make(
         self, topic: str, slug: str, flags: str, shape: tuple[int, int, int], parts: Mapping[str, Choice], *,
@@ -196,7 +196,7 @@ class Desk:
     def integers(self, slug: str, k: int, bits: int = 24, reach: str = "many", *, positive: bool = False) -> dict[str, Choice]:
         """Both sides of a sum that so many bits hold in every order."""
         most = min(max(math.isqrt((1 << bits) // (2 * k)), 1), 64)
-        entries = {w: self.pen(w).integers(most, reach, positive=positive) for w in "ab"}
+        entries = {w: self.writer(w).integers(most, reach, positive=positive) for w in "ab"}
         wanted = f"up-to-{most}-{reach}" + "-positive" * positive
         return {w: self.draw(w, slug, self._name(w, entries[w], wanted), entries[w]) for w in "ab"}
 
@@ -222,22 +222,22 @@ class Desk:
         """One-hot rows of one side."""
         k = 3 * self.run
         for which, other in (("a", "b"), ("b", "a")):
-            pen = self.pen(other)
-            hot = self.choose(which, "hot", "zero-one", [self.pen(which).of(0.0), self.pen(which).of(1.0)], 5, 0)
-            turn = self.choose(other, "turn", "short", pen.numbers(bits=8), 5, 7)
+            writer = self.writer(other)
+            hot = self.choose(which, "hot", "zero-one", [self.writer(which).of(0.0), self.writer(which).of(1.0)], 5, 0)
+            turn = self.choose(other, "turn", "short", writer.numbers(bits=8), 5, 7)
             # No number is beyond float16.
-            top = 132 - max(int(np.frexp(np.abs(pen._known[1]).max())[1]) - 9, 0) * (pen.block is not None)
-            spread = [0x21 + 5 * i for i in range(11)] if pen.block is not None and not pen.is_mx else [top - 10 + i for i in range(11)]
+            top = 132 - max(int(np.frexp(np.abs(writer._known[1]).max())[1]) - 9, 0) * (writer.block is not None)
+            spread = [0x21 + 5 * i for i in range(11)] if writer.block is not None and not writer.is_mx else [top - 10 + i for i in range(11)]
             scales = self.choose(f"{other}_scales", "turn", "spread", spread, 3, 4)
             parts = {which: hot, other: turn, f"{other}_scales": scales}
             shape = (k, 1, k) if which == "a" else (1, k, k)
             yield self.make("identity", f"identity-{which}", "product-scale decode-table position-code", shape, parts)
         for which, other in (("a", "b"), ("b", "a")):
-            pen = self.pen(which)
-            rows = -(-len(pen.finite) // 32)
+            writer = self.writer(which)
+            rows = -(-len(writer.finite) // 32)
             parts = {
-                which: self.choose(which, "turn", "finite", pen.finite, 32, 1),
-                other: self.choose(other, "hot", "zero-one", [self.pen(other).of(0.0), self.pen(other).of(1.0)], 1, 0),
+                which: self.choose(which, "turn", "finite", writer.finite, 32, 1),
+                other: self.choose(other, "hot", "zero-one", [self.writer(other).of(0.0), self.writer(other).of(1.0)], 1, 0),
             }
             yield self.make("code", f"code-{which}", "decode-table nibble-order", (rows, 32, 32) if which == "a" else (32, rows, 32), parts)
 
@@ -273,7 +273,7 @@ class Desk:
                 continue
             k, name = blocks * self.run, "far" if powers is far else "ladder"
             scales = {
-                f"{w}_scales": self.choose(f"{w}_scales", "turn", name, [self.pen(w).power(sign * p) for p in powers], 0, 1)
+                f"{w}_scales": self.choose(f"{w}_scales", "turn", name, [self.writer(w).power(sign * p) for p in powers], 0, 1)
                 for w, sign in (("a", 1), ("b", -1))
             }
             yield self.make("block-scale", slug, "product-scale", (*shape, k), self.integers(slug, k) | scales)
@@ -284,7 +284,7 @@ class Desk:
         """Another scale for each row of either side."""
         powers = range(-3, 4)
         return {
-            part: self.choose(part, "turn", "rows", [self.pen(part[0]).power(p) for p in powers], 1, 0)
+            part: self.choose(part, "turn", "rows", [self.writer(part[0]).power(p) for p in powers], 1, 0)
             for part in ("a_scales", "b_scales")
         }
 
@@ -301,28 +301,28 @@ class Desk:
             ("ordinary-float16", 256, "float16", False),
         ):  # fmt: skip
             name = "magnitudes" if positive else "numbers"
-            parts = {w: self.draw(w, slug, name, self.pen(w).numbers(positive=positive)) for w in "ab"}
+            parts = {w: self.draw(w, slug, name, self.writer(w).numbers(positive=positive)) for w in "ab"}
             low, high = (-1, 1) if out == "float32" else (-5, -3)
             for w in "ab":
-                powers = [self.pen(w).power(p) for p in range(low, high + 1)]
+                powers = [self.writer(w).power(p) for p in range(low, high + 1)]
                 parts[f"{w}_scales"] = self.draw(f"{w}_scales", slug, f"around-{low + 1}", powers)
             yield self.make("interval", slug, "product-width product-output", (1, 2, k) if slug == "ordinary" else (2, 1, k), parts, out=out)
 
     def scale_codes(self) -> Iterator[DotInput]:
         """The ends of the scale formats."""
         for which, other in (("a", "b"), ("b", "a")):
-            pen, facing = self.pen(which), self.pen(other)
-            if pen.block is None:
+            writer, facing = self.writer(which), self.writer(other)
+            if writer.block is None:
                 continue
             slug, k = f"scale-ends-{which}", 4 * self.run
-            if not pen.is_mx:
+            if not writer.is_mx:
                 ends = [0x01, 0x02, 0x07, 0x08, 0x7E, 0x38]
                 parts = self.integers(slug, k)
                 parts[f"{which}_scales"] = self.choose(f"{which}_scales", "turn", "ends", ends, 1, 0)
                 shape = (6, 3, k) if which == "a" else (3, 6, k)
                 yield self.make("scale-code", slug, "scale-subnormal scale-saturation", shape, parts)
                 continue
-            entries, values = pen._known
+            entries, values = writer._known
             # No number times the smallest scale is subnormal in float32: units may flush these.
             least = 2.0 if np.abs(values).max() >= 2 else 1.0
             large = entries[(np.abs(values) >= least) & (np.abs(values) <= 8 * least)].tolist()
@@ -339,7 +339,7 @@ class Desk:
 
     def tensor_scales(self) -> Iterator[DotInput]:
         """NVFP4's second scales."""
-        takes = [pen.block is not None and pen.block.has_tensor_scale for pen in (self.a, self.b)]
+        takes = [writer.block is not None and writer.block.has_tensor_scale for writer in (self.a, self.b)]
         if not any(takes):
             return
         k = 256
@@ -352,23 +352,23 @@ class Desk:
         """A NaN or an Inf in row 1 of one side; no zeros and one sign, so that nothing else is NaN."""
         k = 3 * self.run
         for which in "ab":
-            pen = self.pen(which)
-            for topic, part, entry, slug in self._spoilers(pen):
-                digits = 2 if part == "scales" else pen.side.digits
+            writer = self.writer(which)
+            for topic, part, entry, slug in self._spoilers(writer):
+                digits = 2 if part == "scales" else writer.side.digits
                 where = [f"{which}_scales", 1, 2] if part == "scales" else [which, 1, k - 3]
                 name = f"{slug}-{which}"
                 parts = self.integers(name, k, 14, positive=True)
                 yield self.make(topic, name, "product-nan", (3, 2, k) if which == "a" else (2, 3, k), parts, edits=[[*where, f"{entry:0{digits}x}"]])
 
-    def _spoilers(self, pen: Pen) -> Iterator[tuple[str, str, int, str]]:
+    def _spoilers(self, writer: OperandWriter) -> Iterator[tuple[str, str, int, str]]:
         """(topic, codes or scales, entry, slug)."""
-        if pen.block is None:
-            nan, inf = pen.encode(np.array([np.nan, np.inf])).tolist()
+        if writer.block is None:
+            nan, inf = writer.encode(np.array([np.nan, np.inf])).tolist()
             yield from (("nan", "codes", nan, "nan"), ("inf", "codes", inf, "inf"))
             return
-        if pen.block.scale.nan_code is not None:
-            yield "nan", "scales", pen.block.scale.nan_code, "nan-scale"
-        values = decode_table(pen.block.element).astype(np.float64)
+        if writer.block.scale.nan_code is not None:
+            yield "nan", "scales", writer.block.scale.nan_code, "nan-scale"
+        values = decode_table(writer.block.element).astype(np.float64)
         for topic, found in (("nan", np.isnan(values)), ("inf", np.isinf(values))):
             for code in np.flatnonzero(found)[-1:].tolist():
                 yield topic, "codes", code, f"{topic}-code-{code:02x}"
@@ -379,11 +379,11 @@ class Desk:
             k, ends = 256, []
             parts: dict[str, Choice] = {}
             for w in "ab":
-                pen = self.pen(w)
-                top = min(wanted, pen.powers[1] if pen.powers[1] < 12 else wanted)
-                parts[w] = self.choose(w, "turn", "largest", [pen.largest], 0, 0)
+                writer = self.writer(w)
+                top = min(wanted, writer.powers[1] if writer.powers[1] < 12 else wanted)
+                parts[w] = self.choose(w, "turn", "largest", [writer.largest], 0, 0)
                 parts[f"{w}_scales"] = self.scale(w, top)
-                ends.append(math.ldexp(float(pen._known[1].max()), top))
+                ends.append(math.ldexp(float(writer._known[1].max()), top))
             largest = 3.5e38 if out == "float32" else 65536.0
             if k * ends[0] * ends[1] > largest:
                 parts["a"] = self.choose("a", "head", "zero-largest", [self.a.of(0.0), self.a.largest], k, 0)

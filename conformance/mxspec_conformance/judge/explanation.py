@@ -96,6 +96,7 @@ class ConversionMistake(StrEnum):
     ALL_NORMAL = "every code were a normal number: zero, subnormals and NaN, too"
     SUBNORMALS_HALVED = "subnormals were half as large: the exponent -bias, not 1 - bias"
     SUBNORMALS_ZERO = "subnormals were zero"
+    WHOLE_NUMBERS = "integers were themselves, without the format's factor"
     THROUGH_FLOAT16 = "numbers were held in float16 first"
     THROUGH_BFLOAT16 = "numbers were held in bfloat16 first"
     CARRY_ORED = "a carry out of the fraction were ORed into the exponent field"

@@ -37,6 +37,7 @@ def _of_scales(fmt: ScalarFormat, right: Table) -> Iterator[tuple[ConversionMist
 
 def _of_floats(fmt: ScalarFormat, right: Table) -> Iterator[tuple[ConversionMistake, Table]]:
     if isinstance(fmt, ElementFormat) and fmt.twos_complement:
+        yield ConversionMistake.WHOLE_NUMBERS, np.ldexp(right, fmt.mantissa_bits - 1)
         return
     codes = np.arange(fmt.code_count)
     magnitude = codes & (fmt.sign_bit - 1) if fmt.signed else codes

@@ -67,9 +67,10 @@ def summary_table(reports: Sequence[Report]) -> RenderableType:
                 conclusion = conclude(result, report.requirements)
                 verdict = Text(conclusion.text, style="bold")
                 failing = Text(f"{conclusion.failing}/{conclusion.cases}")
-                below = _describe_format(result) if result is group[-1] else ()
                 unmet = _name_unmet(result, report.requirements, "*" if len(group) > 1 else result.format)
-                below += tuple(Text(f"- {line}", style="yellow") for line in unmet if result is group[-1])
+                below = (*_describe_format(result), *(Text(f"- {line}", style="yellow") for line in unmet))
+                if below and result is not group[-1]:
+                    below = (Text(f"as {group[-1].format}, below", style="dim"),)
                 named = f"{result.format} " if len(group) > 1 else ""
                 below += tuple(Text(f"{named}{line}", style="cyan") for line in describe_impact(result))
                 rows.append(Row((Text(name), Text(result.format), verdict, failing), below))

@@ -3,7 +3,7 @@
 What legitimate kernels do differently is not drawn: numbers that are subnormal in float32 (some units flush them), products of
 scales that float32 does not hold, zeros under scales far above the products beside them (some units align by them).
 
-Codes, scales, zero points, biases and metadata are written by the judge's pens; here is decided which, of what size, how often.
+Codes, scales, zero points, biases and metadata are written by the judge's writers; here is decided which, of what size, how often.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy.typing as npt
 from mxspec.dot import Contract, OperandContract
 from mxspec_conformance.fuzzing.products.job import PRODUCTS, ProductJob
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.draw import make_pen, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.draw import make_writer, takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.editing import take_rows
-from mxspec_conformance.judge.products.pen import Pen, Reach
+from mxspec_conformance.judge.products.operand_writer import OperandWriter, Reach
 from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, write_positive
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -46,8 +46,8 @@ Pair = tuple[Numbers, Numbers]
 class _Drawing:
     """What the cases of a batch are drawn with."""
 
-    a: Pen
-    b: Pen
+    a: OperandWriter
+    b: OperandWriter
     draw: np.random.Generator
     sizes: Sizes
     capabilities: Capabilities
@@ -56,7 +56,7 @@ class _Drawing:
     bits: int
 
     @property
-    def pens(self) -> tuple[Pen, Pen]:
+    def writers(self) -> tuple[OperandWriter, OperandWriter]:
         return self.a, self.b
 
     @property
@@ -109,15 +109,15 @@ class _Drawing:
 
     # Numbers.
 
-    def integers(self, pen: Pen, rows: int, k: int, bits: int | None = None) -> Ints:
+    def integers(self, writer: OperandWriter, rows: int, k: int, bits: int | None = None) -> Ints:
         """Codes of integers, k of whose products fit into so many bits."""
         bits = self.bits if bits is None else bits
         most = math.isqrt((1 << bits) // (2 * k)) or 1
         if self.chance(0.4):
             most = max(most >> int(self.draw.integers(1, 5)), 1)
-        codes = pen.pick(pen.lattice(most, self.pick((Reach.MANY, Reach.MANY, Reach.LOW, Reach.HIGH))), rows, k)
+        codes = writer.pick(writer.lattice(most, self.pick((Reach.MANY, Reach.MANY, Reach.LOW, Reach.HIGH))), rows, k)
         if self.chance(0.2):  # few that are not zero
-            codes = np.where(self.draw.random((rows, k)) < 4 / k, codes, pen.code_of(0.0))
+            codes = np.where(self.draw.random((rows, k)) < 4 / k, codes, writer.code_of(0.0))
         return codes
 
     def powers(self, most: int = 12) -> tuple[int, int]:
@@ -135,9 +135,9 @@ class _Drawing:
         if self.chance(0.25):
             each = np.repeat(each[:1], runs)
         found = []
-        for sign, pen, rows in ((1, self.a, m), (-1, self.b, n)):
-            own = np.repeat(sign * each, self.run // pen.run)[None, : -(-k // pen.run)]
-            least, most = pen.powers
+        for sign, writer, rows in ((1, self.a, m), (-1, self.b, n)):
+            own = np.repeat(sign * each, self.run // writer.run)[None, : -(-k // writer.run)]
+            least, most = writer.powers
             shift = self.draw.integers(-2, 3, (rows, 1)) if self.chance(0.4) else np.zeros((rows, 1), int)
             found.append(np.clip(own + shift, least, most) if self.chance(0.5) else np.broadcast_to(own, (rows, own.shape[1])))
         return found[0], found[1]
@@ -153,7 +153,7 @@ class _Drawing:
         m, n, k = self.size(few=True)
         sides = []
         kind = int(self.draw.integers(5))
-        for pen, rows in ((self.a, m), (self.b, n)):
+        for writer, rows in ((self.a, m), (self.b, n)):
             x = self.draw.standard_normal((rows, k))
             if kind == 1:
                 x = np.abs(x)
@@ -163,7 +163,7 @@ class _Drawing:
                 x = x * np.exp2(self.draw.integers(-5, 6, (rows, -(-k // 32)))).repeat(32, axis=1)[:, :k]
             elif kind == 4:
                 x = np.where(self.draw.random((rows, k)) < 0.1, x, 0)
-            sides.append(pen.quantized(x))
+            sides.append(writer.quantized(x))
         return sides[0], sides[1]
 
 
@@ -190,19 +190,19 @@ def _shape(t: _Drawing) -> ProductCase:
 
 def _identity(t: _Drawing) -> ProductCase:
     m, n, k = t.size()
-    pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
-    hot = pens[0].one_hot(rows[0], k, t.draw.integers(0, k, rows[0]))
-    dense = pens[1].positions(rows[1], k)
+    writers, rows = (t.writers, (m, n)) if t.chance(0.5) else (t.writers[::-1], (n, m))
+    hot = writers[0].one_hot(rows[0], k, t.draw.integers(0, k, rows[0]))
+    dense = writers[1].positions(rows[1], k)
     if t.chance(0.5) or t.contract.held is Contract.FLOAT16:
-        low, high = (max(pens[1].powers[0], -5), min(pens[1].powers[1], 5)) if t.contract.held is not Contract.FLOAT16 else (0, 2)
-        exponents = t.draw.integers(low, high + 1, (rows[1], -(-k // pens[1].run)))
-        dense = pens[1].numbers(pens[1].pick(pens[1].finite, rows[1], k), exponents)
-    return _case("identity", (hot, dense) if pens[0] is t.a else (dense, hot))
+        low, high = (max(writers[1].powers[0], -5), min(writers[1].powers[1], 5)) if t.contract.held is not Contract.FLOAT16 else (0, 2)
+        exponents = t.draw.integers(low, high + 1, (rows[1], -(-k // writers[1].run)))
+        dense = writers[1].numbers(writers[1].pick(writers[1].finite, rows[1], k), exponents)
+    return _case("identity", (hot, dense) if writers[0] is t.a else (dense, hot))
 
 
 def _one_by_one(t: _Drawing) -> ProductCase | None:
     """One-hot rows against ordinary numbers of an affine side, or of one that a kernel rounds: what each is rounded to."""
-    chosen = [(hot, dense) for hot, dense in (t.pens, t.pens[::-1]) if dense.spec.kind is OperandKind.AFFINE]
+    chosen = [(hot, dense) for hot, dense in (t.writers, t.writers[::-1]) if dense.spec.kind is OperandKind.AFFINE]
     if not chosen:
         return None
     hot, dense = t.pick(chosen)
@@ -215,7 +215,7 @@ def _one_by_one(t: _Drawing) -> ProductCase | None:
 def _few(t: _Drawing) -> ProductCase:
     """A few ones in each row, on both sides of the ends of groups: offsets and scales of any class's certain sums."""
     m, n, k = t.size()
-    ones, many = t.pens if t.chance(0.5) else t.pens[::-1]
+    ones, many = t.writers if t.chance(0.5) else t.writers[::-1]
     rows, across = (m, n) if ones is t.a else (n, m)
     codes = np.full((rows, k), ones.code_of(0.0))
     runs = max(k // many.run, 1)
@@ -232,28 +232,28 @@ def _few(t: _Drawing) -> ProductCase:
 
 def _metadata(t: _Drawing) -> ProductCase | None:
     """Metadata of every nibble in turn, which no number decides, against one-hot rows or sums."""
-    sparse = [p for p in t.pens if p.spec.sparsity is not None]
+    sparse = [p for p in t.writers if p.spec.sparsity is not None]
     if not sparse:
         return None
     m, n, k = t.size()
-    pen = t.pick(sparse)
-    other = t.b if pen is t.a else t.a
-    rows, across = (m, n) if pen is t.a else (n, m)
-    thin = pen.patterned(t.integers(pen, rows, k))
+    writer = t.pick(sparse)
+    other = t.b if writer is t.a else t.a
+    rows, across = (m, n) if writer is t.a else (n, m)
+    thin = writer.patterned(t.integers(writer, rows, k))
     facing = other.one_hot(across, k, t.draw.integers(0, k, across)) if t.chance(0.5) else other.numbers(t.integers(other, across, k))
-    return _case("metadata", (thin, facing) if pen is t.a else (facing, thin))
+    return _case("metadata", (thin, facing) if writer is t.a else (facing, thin))
 
 
 def _code(t: _Drawing) -> ProductCase:
     """Single codes, each in a column of its own, against ones."""
     m, n, k = t.size()
-    pens, rows = (t.pens, (m, n)) if t.chance(0.5) else (t.pens[::-1], (n, m))
-    every = np.resize(t.draw.permutation(pens[0].finite), rows[0])
-    codes = np.full((rows[0], k), pens[0].code_of(0.0))
+    writers, rows = (t.writers, (m, n)) if t.chance(0.5) else (t.writers[::-1], (n, m))
+    every = np.resize(t.draw.permutation(writers[0].finite), rows[0])
+    codes = np.full((rows[0], k), writers[0].code_of(0.0))
     codes[np.arange(rows[0]), t.draw.integers(0, k, rows[0])] = every
-    one = pens[0].numbers(codes)
-    other = pens[1].numbers(np.full((rows[1], k), pens[1].code_of(1.0)))
-    return _case("code", (one, other) if pens[0] is t.a else (other, one))
+    one = writers[0].numbers(codes)
+    other = writers[1].numbers(np.full((rows[1], k), writers[1].code_of(1.0)))
+    return _case("code", (one, other) if writers[0] is t.a else (other, one))
 
 
 def _interval(t: _Drawing) -> ProductCase:
@@ -274,59 +274,59 @@ def _cancelled(t: _Drawing) -> ProductCase:
 
 def _scale_code(t: _Drawing) -> ProductCase | None:
     """Any scale code; the other side's scales bring the products back to ordinary exponents of float32."""
-    scaled = [p for p in t.pens if p.spec.kind is OperandKind.BLOCK]
+    scaled = [p for p in t.writers if p.spec.kind is OperandKind.BLOCK]
     if not scaled or t.contract.held is Contract.FLOAT16 or "float16" in (t.a.spec.format, t.b.spec.format):
         return None
     m, n, k = t.size(few=True)
-    pen = t.pick(scaled)
-    other = t.b if pen is t.a else t.a
-    rows, across = (m, n) if pen is t.a else (n, m)
-    runs = k // pen.run
+    writer = t.pick(scaled)
+    other = t.b if writer is t.a else t.a
+    rows, across = (m, n) if writer is t.a else (n, m)
+    runs = k // writer.run
     # Large enough that no float32 is subnormal, and the facing numbers at most one.
-    largest = float(np.abs(pen.values[pen.finite]).max())
+    largest = float(np.abs(writer.values[writer.finite]).max())
     least = 2.0 if largest >= 2 else 1.0
-    codes = pen.pick(pen.finite[np.abs(pen.values[pen.finite]) >= least], rows, k)
+    codes = writer.pick(writer.finite[np.abs(writer.values[writer.finite]) >= least], rows, k)
     small = other.finite[np.abs(other.values[other.finite]) <= 1]
     facing = other.pick(small, across, k)
-    if not pen.spec.block.is_mx:
-        fmt = pen.spec.block.scale
+    if not writer.spec.block.is_mx:
+        fmt = writer.spec.block.scale
         scales = t.draw.integers(1, fmt.max_code + 1, (rows, runs))
         ends = t.draw.choice(np.array([1, 2, 7, 8, fmt.max_code]), (rows, runs))
         scales = np.where(t.draw.random((rows, runs)) < 0.25, ends, scales)
-        dense = Numbers(spec=pen.dense, codes=codes.astype(np.uint8), scales=scales.astype(np.uint8))
-        pair = (pen.thin(dense, np.ones(codes.shape, np.bool_)), other.numbers(facing))
+        dense = Numbers(spec=writer.dense, codes=codes.astype(np.uint8), scales=scales.astype(np.uint8))
+        pair = (writer.thin(dense, np.ones(codes.shape, np.bool_)), other.numbers(facing))
     elif other.spec.kind is OperandKind.BLOCK and other.spec.block.is_mx:
         end = 127 if least == 2 else 126
         # Ours are above 2**-126, theirs at most 2**127, and the products near one.
         each = t.draw.integers(-end, 101, -(-k // t.run))
         each = np.where(t.draw.random(len(each)) < 0.25, -end, each)  # the ends are where scales are misread
-        own, back = np.repeat(each, t.run // pen.run)[:runs], np.repeat(-each, t.run // other.run)[: k // other.run]
+        own, back = np.repeat(each, t.run // writer.run)[:runs], np.repeat(-each, t.run // other.run)[: k // other.run]
         facing = other.pick(small[np.abs(other.values[small]) >= 0.5], across, k)
-        pair = (pen.numbers(codes, np.tile(own, (rows, 1))), other.numbers(facing, np.tile(back, (across, 1))))
+        pair = (writer.numbers(codes, np.tile(own, (rows, 1))), other.numbers(facing, np.tile(back, (across, 1))))
     else:
-        pair = (pen.numbers(codes, int(t.draw.integers(-90, 91))), other.numbers(facing))
-    a, b = pair if pen is t.a else pair[::-1]
+        pair = (writer.numbers(codes, int(t.draw.integers(-90, 91))), other.numbers(facing))
+    a, b = pair if writer is t.a else pair[::-1]
     return _case("scale-code", (a, b))
 
 
 def _scale_end(t: _Drawing) -> ProductCase | None:
     """The ends of an affine side's scales, its rows in any order, against numbers of at most one."""
-    affine = [p for p in t.pens if p.spec.kind is OperandKind.AFFINE]
+    affine = [p for p in t.writers if p.spec.kind is OperandKind.AFFINE]
     if not affine:
         return None
     m, n, k = t.size(few=True)
-    pen = t.pick(affine)
-    other = t.b if pen is t.a else t.a
-    rows, across = (m, n) if pen is t.a else (n, m)
-    found = pen.ends(rows, k, other, first=pen is t.a)
+    writer = t.pick(affine)
+    other = t.b if writer is t.a else t.a
+    rows, across = (m, n) if writer is t.a else (n, m)
+    found = writer.ends(rows, k, other, first=writer is t.a)
     assert found is not None
     small = other.finite[np.abs(other.values[other.finite]) <= 1]
     pair = take_rows(found[0], t.draw.permutation(rows)), other.numbers(other.pick(small, across, k), found[1])
-    return _case("scale-code", pair if pen is t.a else pair[::-1])
+    return _case("scale-code", pair if writer is t.a else pair[::-1])
 
 
 def _tensor_scale(t: _Drawing) -> ProductCase | None:
-    scaled = [takes_tensor_scale(p.spec) for p in t.pens]
+    scaled = [takes_tensor_scale(p.spec) for p in t.writers]
     if not any(scaled):
         return None
     pair = t.exact() if t.chance(0.6) else t.ordinary()
@@ -371,19 +371,19 @@ def _special(t: _Drawing) -> ProductCase | None:
     """A NaN or an infinity in one row of one side; no zeros and one sign, so that nothing else becomes NaN."""
     m, n, k = t.size(few=True)
     at = int(t.draw.integers(k))
-    pair = [write_positive(pen, rows, k, at) for pen, rows in ((t.a, m), (t.b, n))]
+    pair = [write_positive(writer, rows, k, at) for writer, rows in ((t.a, m), (t.b, n))]
     place = int(t.draw.integers(2))
-    pen, other, numbers = t.pens[place], t.pens[1 - place], pair[place]
+    writer, other, numbers = t.writers[place], t.writers[1 - place], pair[place]
     row = int(t.draw.integers(numbers.shape[0]))
     spoilt = [
         (topic, side)
-        for topic, _, side in pen.spoil(numbers, row, find_place(numbers, row, at), at // pen.run)
-        if topic != "inf" or has_one_infinity(pen, other)
+        for topic, _, side in writer.spoil(numbers, row, find_place(numbers, row, at), at // writer.run)
+        if topic != "inf" or has_one_infinity(writer, other)
     ]
     if not spoilt:
         return None
     topic, pair[place] = t.pick(spoilt)
-    if topic == "inf" and pen.spec.kind is OperandKind.PLAIN and t.chance(0.5):
+    if topic == "inf" and writer.spec.kind is OperandKind.PLAIN and t.chance(0.5):
         held = pair[place].held
         pair[place] = pair[place].with_held(np.where(np.isinf(held), -held, held))
     return _case(topic, (pair[0], pair[1]))
@@ -402,7 +402,7 @@ def draw_products(job: ProductJob, capabilities: Capabilities, number: int) -> l
     draw = job.generator(number)
     product = job.product
     drawing = _Drawing(
-        a=make_pen(product.a, draw), b=make_pen(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),
+        a=make_writer(product.a, draw), b=make_writer(product.b, draw), draw=draw, sizes=find_sizes(product, capabilities.product_shapes),
         capabilities=capabilities, contract=job.contract, bits=min(job.accumulator.sure_bits, 24),
     )  # fmt: skip
     cases: list[ProductCase] = []

@@ -15,7 +15,7 @@ from mxspec_conformance.identification.products.asking import Answered, Asker
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import Model, simulate
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.draw import make_pen
+from mxspec_conformance.judge.products.draw import make_writer
 from mxspec_conformance.judge.products.reference import list_contracts, make_factor, refer_case
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
@@ -36,7 +36,7 @@ def compare_models(asker: Asker, found: ProductIdentity, models: Sequence[tuple[
     sides = []
     for spec, rows in ((asker.product.a, m), (asker.product.b, n)):
         powers = np.repeat(draw.integers(-spread, spread, (rows, -(-k // 16))), 16, axis=1)[:, :k]
-        sides.append(make_pen(spec, draw).quantized(np.ldexp(draw.standard_normal((rows, k)), powers)))
+        sides.append(make_writer(spec, draw).quantized(np.ldexp(draw.standard_normal((rows, k)), powers)))
     case = ProductCase(topic="interval", label="random", a=sides[0], b=sides[1], out_dtype=asker.out_dtype)
     try:
         output = asker.session.call("matmul", case.a.as_data(), case.b.as_data(), asker.out_dtype).astype(np.float64)

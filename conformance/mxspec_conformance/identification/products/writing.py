@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot import PLAIN_DTYPES
-from mxspec_conformance.judge.products.draw import Pen, make_pen
+from mxspec_conformance.judge.products.draw import OperandWriter, make_writer
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec
 
 #: Exponents of plain numbers.
@@ -25,14 +25,14 @@ class Writer:
     spec: OperandSpec
 
     @cached_property
-    def pen(self) -> Pen:
+    def writer(self) -> OperandWriter:
         """What writes codes of this side."""
-        return make_pen(self.spec, np.random.default_rng(0))
+        return make_writer(self.spec, np.random.default_rng(0))
 
     @cached_property
     def codes(self) -> dict[float, int]:
         """Code of each value."""
-        return {float(v): c for c, v in reversed(list(enumerate(self.pen.values))) if np.isfinite(v)}
+        return {float(v): c for c, v in reversed(list(enumerate(self.writer.values))) if np.isfinite(v)}
 
     @cached_property
     def powers(self) -> tuple[int, int]:
@@ -53,7 +53,7 @@ class Writer:
         if not self.run:
             return 0, 0
         if self.spec.kind is OperandKind.AFFINE:
-            return self.pen.powers
+            return self.writer.powers
         return (-60, 60) if self.spec.block.is_mx else (-6, 8)
 
     def has_room(self, values: npt.NDArray[np.float64]) -> bool:
@@ -67,7 +67,7 @@ class Writer:
     def write(self, values: npt.NDArray[np.float64], exponents: npt.NDArray[np.int64]) -> Numbers:
         """A side of numbers that the elements have, times a power of two for each block."""
         if not self.run:
-            dense = Numbers(spec=self.pen.dense, values=values.astype(PLAIN_DTYPES[self.spec.format]))
-            return self.pen.thin(dense, values != 0)
+            dense = Numbers(spec=self.writer.dense, values=values.astype(PLAIN_DTYPES[self.spec.format]))
+            return self.writer.thin(dense, values != 0)
         codes = np.vectorize(self.codes.__getitem__, otypes=[np.intp])(values)
-        return self.pen.numbers(codes, exponents)
+        return self.writer.numbers(codes, exponents)

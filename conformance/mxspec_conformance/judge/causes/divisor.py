@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,14 @@ import numpy.typing as npt
 
 from mxspec.blocks import encode_elements
 from mxspec.elements import decode_table
+from mxspec.rounding import Overflow
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
 from mxspec_conformance.judge.causes.dividing import Divided
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.rows import put
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.misreadings import list_misreadings
+from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
 #: Blocks -> names and values that are other ones in the profile's expressions.
@@ -66,6 +70,28 @@ def uncaught_zero(seen: Seen) -> Found | None:
         return None
     (code,) = magnitudes
     return Found(KnownCause.ZERO_SCALE, f"in blocks whose scale byte is 00 every element becomes code {code:02x}: division by a scale of zero is not caught")
+
+
+def unclamped_scale(seen: Seen) -> Found | None:
+    """Whether elements are multiplied by the reciprocal of the scale before it was clamped, which float32 does not hold for the smallest maxima."""
+    ways: list[tuple[str, dict[str, Any]]] = [("become the largest code", {})]
+    if seen.fmt.element.nan_code is not None:
+        ways.append(("become the format's own infinity or NaN", {"overflow": Overflow.OWN}))
+    least = 2.0 ** (seen.fmt.element.emax - 127)
+    # A logarithm in float32, whose step there is 2^-17, takes what lies just below a power of two for the power itself.
+    for bound, (beyond, changed) in product((least, least * (1 - math.log(2) * 2.0**-18)), ways):
+        if seen.explains_codes(_multiply_by_infinity(d, bound, changed) for d in seen.divided):
+            text = f"the scale is not clamped to 2^-127 before elements are multiplied by its reciprocal, which float32 does not hold: elements of blocks whose scale byte is 00 {beyond}"
+            return Found(KnownCause.UNCLAMPED_SCALE, text)
+    return None
+
+
+def _multiply_by_infinity(divided: Divided, least: float, changed: Mapping[str, Any]) -> Codes:
+    """Zeros times infinity are NaN, of which each conversion makes what it likes."""
+    x, amax = divided.rows.x, np.abs(divided.rows.x).max(axis=1, keepdims=True).astype(np.float64)
+    small = (amax > 0) & (amax < least)
+    codes = divided.encode(np.where(small & (x != 0), np.copysign(np.finfo(np.float32).max, x), divided.scaled).astype(divided.scaled.dtype), **changed)
+    return np.where(small & (x == 0), divided.rows.codes, codes)
 
 
 def unrounded_scale(seen: Seen) -> Found | None:

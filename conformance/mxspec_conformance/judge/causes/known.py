@@ -34,6 +34,8 @@ class KnownCause(StrEnum):
     OTHER_QUOTIENT = "other-quotient"
     NARROW_QUOTIENT = "narrow-quotient"
     UNROUNDED_SCALE = "unrounded-scale"
+    UNCLAMPED_SCALE = "unclamped-scale"
+    WHOLE_NUMBERS = "whole-numbers"
     NARROW_MAXIMUM = "narrow-maximum"
     RECIPROCAL = "reciprocal"
     ONE_DTYPE = "one-dtype"

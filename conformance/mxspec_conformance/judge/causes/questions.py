@@ -72,6 +72,8 @@ QUESTIONS = (
     Question(divisor.misread_scale, (Need.QUOTIENTS,)),
     Question(divisor.missing_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
     Question(divisor.uncaught_zero, (Need.ROWS, Need.SIGNS)),
+    Question(divisor.unclamped_scale, (Need.QUOTIENTS, Need.MX)),
+    Question(quotient.whole_numbers, (Need.QUOTIENTS,)),
     Question(quotient.lost_sticky_bit, (Need.QUOTIENTS, Need.SIGNS, Need.SUBNORMALS)),
     Question(quotient.own_overflow, (Need.QUOTIENTS,)),
     Question(quotient.reserved_exponent, (Need.QUOTIENTS, Need.SIGNS, Need.SUBNORMALS)),

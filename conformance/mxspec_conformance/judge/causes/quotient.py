@@ -15,7 +15,7 @@ from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_
 from mxspec.formats import ElementFormat
 from mxspec.profiles.schema import Kind
 from mxspec.rounding import Overflow, Rounding
-from mxspec_conformance.judge.causes.dividing import divide, usable_scales
+from mxspec_conformance.judge.causes.dividing import Divided, divide, usable_scales
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
 from mxspec_conformance.judge.causes.seen import Seen
@@ -40,6 +40,26 @@ def _cut_to_half_steps(scaled: npt.NDArray[Any], element: ElementFormat, below: 
     with np.errstate(all="ignore"):
         half = np.ldexp(0.5, np.maximum(np.frexp(scaled)[1] - 1, 1 - element.bias) - element.mantissa_bits)
         return np.where(np.abs(scaled) < below, np.trunc(scaled / half) * half, scaled).astype(scaled.dtype)
+
+
+def whole_numbers(seen: Seen) -> Found | None:
+    """Whether elements of a format of integers are x / scale itself, without the format's factor."""
+    element = seen.fmt.element
+    if not element.twos_complement:
+        return None
+    for (rounding, words), lowest in product(ROUNDING_TEXT.items(), (False, True)):
+        if seen.explains_codes(_count_steps(d, element, rounding, lowest=lowest) for d in seen.divided):
+            return Found(KnownCause.WHOLE_NUMBERS, f"elements are x / scale as whole numbers, {words}: the factor 2^{1 - element.mantissa_bits} of the format is left out")
+    return None
+
+
+def _count_steps(divided: Divided, element: ElementFormat, rounding: Rounding, *, lowest: bool) -> Codes:
+    """x / scale as integers; what becomes of blocks under the smallest scale is another question. lowest: -2^(bits - 1) is one of them."""
+    codes = divided.encode(np.ldexp(divided.scaled, 1 - element.mantissa_bits), rounding=rounding)
+    if lowest:  # one more than it is the lowest integer that the format's rule gives
+        more = divided.encode(np.ldexp(divided.scaled + 1, 1 - element.mantissa_bits), rounding=rounding)
+        codes = np.where(more == element.sign_bit + 1, element.sign_bit, codes).astype(np.uint8)
+    return np.where(divided.rows.scales[:, None] == 0, divided.rows.codes, codes)
 
 
 def own_overflow(seen: Seen) -> Found | None:

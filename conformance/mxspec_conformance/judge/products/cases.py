@@ -131,8 +131,8 @@ def _list_wider(maker: Maker, dtype: str) -> Iterator[ProductCase]:
         yield ProductCase(topic="shape", label=label, a=a, b=b)
     for label, a, b in draw_square(maker.a, maker.b, maker.sizes, maker.bits):
         yield ProductCase(topic="block-scale", label=label, a=a, b=b)
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        for label, numbers, back in draw_every_scale(pen, other, maker.sizes, first=side == "a"):
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        for label, numbers, back in draw_every_scale(writer, other, maker.sizes, first=side == "a"):
             a, b = (numbers, back) if side == "a" else (back, numbers)
             yield ProductCase(topic="scale-code", label=label, a=a, b=b)
     yield from list_wide_epilogues(maker, dtype)

@@ -1,4 +1,4 @@
-"""The pens of block and plain sides, and the choice of a side's pen."""
+"""The writers of block and plain sides, and the choice of a side's writer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import decode_table
 from mxspec.formats import ScalarFormat
 from mxspec.profiles import list_profiles
-from mxspec_conformance.judge.products.draw_affine import AffinePen
-from mxspec_conformance.judge.products.pen import Floats, Pen, Reach
+from mxspec_conformance.judge.products.draw_affine import AffineWriter
+from mxspec_conformance.judge.products.operand_writer import Floats, OperandWriter, Reach
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec
 
-__all__ = ["PLAIN_RUN", "Pen", "Reach", "make_pen", "takes_tensor_scale", "with_tensor_scale"]
+__all__ = ["PLAIN_RUN", "OperandWriter", "Reach", "make_writer", "takes_tensor_scale", "with_tensor_scale"]
 
 #: Length of the runs in which plain numbers share a power of two, as blocks share a scale.
 PLAIN_RUN = 32
@@ -33,12 +33,12 @@ _PLAIN_POWERS = {"float32": 12, "bfloat16": 12, "float16": 6, "float8_e4m3fn": 4
 _NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
 
 
-def make_pen(spec: OperandSpec, draw: np.random.Generator) -> Pen:
-    """The pen of a side's kind."""
-    pens: dict[OperandKind, type[Pen]] = {
-        OperandKind.BLOCK: BlockPen, OperandKind.PLAIN: PlainPen, OperandKind.AFFINE: AffinePen,
+def make_writer(spec: OperandSpec, draw: np.random.Generator) -> OperandWriter:
+    """The writer of a side's kind."""
+    writers: dict[OperandKind, type[OperandWriter]] = {
+        OperandKind.BLOCK: BlockWriter, OperandKind.PLAIN: PlainWriter, OperandKind.AFFINE: AffineWriter,
     }  # fmt: skip
-    return pens[spec.kind](spec, draw)
+    return writers[spec.kind](spec, draw)
 
 
 def _take_turns(rows: int, runs: int) -> npt.NDArray[np.intp]:
@@ -59,7 +59,7 @@ def _code_numbers(fmt: ScalarFormat) -> dict[float, int]:
 
 
 @dataclass(frozen=True)
-class PlainPen(Pen):
+class PlainWriter(OperandWriter):
     """Writes floats: integers up to the precision, and their negatives."""
 
     def _list_nan_codes(self) -> Iterator[tuple[str, int]]:
@@ -113,7 +113,7 @@ class PlainPen(Pen):
         most = self._largest if self.spec.format in _NARROW else np.inf  # FP8 casts make NaN of what is larger
         return Numbers(spec=self.dense, values=np.clip(x, -most, most).astype(np.float32).astype(PLAIN_DTYPES[self.spec.format]))
 
-    def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> None:
+    def write_ends(self, rows: int, k: int, other: OperandWriter, *, first: bool) -> None:
         """There are no scales."""
 
     def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
@@ -132,7 +132,7 @@ class PlainPen(Pen):
 
 
 @dataclass(frozen=True)
-class BlockPen(Pen):
+class BlockWriter(OperandWriter):
     """Writes a block format."""
 
     @property
@@ -186,7 +186,7 @@ class BlockPen(Pen):
         t = mxspec.quantize(x.astype(np.float32), self.spec.format)
         return Numbers(spec=self.dense, codes=t.codes, scales=t.scales)
 
-    def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int]:
+    def write_ends(self, rows: int, k: int, other: OperandWriter, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int]:
         """00 and its like; the largest scale of the other side's takes e8m0's smallest back where there is one."""
         # No float32 or bfloat16 is subnormal that holds the smallest scale times a number: a unit may flush these.
         largest = np.abs(self.values[self.finite]).max()

@@ -1,4 +1,4 @@
-"""The pen of affine integers: whole numbers under powers of two, each group with its own scale and its own offset.
+"""The writer of affine integers: whole numbers under powers of two, each group with its own scale and its own offset.
 
 A whole number v is stored as q = v + z under the zero point z, or under the bias -z * s; with a bias it may also be stored under a
 negative scale, as q = z - v. Whatever a contract rounds, such numbers stay what they are: products, offsets and values have eight
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mxspec import affine
 from mxspec.affine import Offset
-from mxspec_conformance.judge.products.pen import Floats, Pen, Reach
+from mxspec_conformance.judge.products.operand_writer import Floats, OperandWriter, Reach
 from mxspec_conformance.targets.operand_words import ROW_MAJOR
 from mxspec_conformance.targets.operands import Numbers
 
@@ -28,7 +28,7 @@ _PARTS = 5
 
 
 @dataclass(frozen=True)
-class AffinePen(Pen):
+class AffineWriter(OperandWriter):
     """Writes affine integers."""
 
     @property
@@ -129,7 +129,7 @@ class AffinePen(Pen):
             offsets = np.maximum(offsets, self._least_zero).astype(np.uint8)
         return Numbers(spec=self.dense, codes=codes, scales=scales, offsets=offsets)
 
-    def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int]:
+    def write_ends(self, rows: int, k: int, other: OperandWriter, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int]:
         """The dtype's smallest and largest scales and zero, a row each, under codes whose numbers are the scale or zero.
 
         Of float32 and bfloat16 the smallest normal one: a unit may flush what is smaller.

@@ -18,7 +18,7 @@ SUBNORMAL = -20
 def list_specials(maker: Maker, rows: int = 5, columns: int = 6) -> Iterator[ProductCase]:
     """NaN and Inf in one row, and in a block that others multiply by zero."""
     among = "" if rows == 5 else f", {rows} x {columns}"
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         m, n, k = maker.sizes.fit(rows, columns, 128)
         # No zeros, and one sign: an infinity times zero, or two that cancel, are NaN, too.
         a, b = (write_positive(p, size, k) for p, size in ((maker.a, m), (maker.b, n)))
@@ -26,8 +26,8 @@ def list_specials(maker: Maker, rows: int = 5, columns: int = 6) -> Iterator[Pro
         row = min(1, len(chosen.held) - 1)
         # Of two sparse sides only the spoilt place is sure to be kept by both: it is in the first group.
         sparse = other.spec.sparsity is not None
-        for topic, label, changed in pen.spoil(chosen, row, find_place(chosen, row), 0 if sparse else -1):
-            if topic == "inf" and not has_one_infinity(pen, other):
+        for topic, label, changed in writer.spoil(chosen, row, find_place(chosen, row), 0 if sparse else -1):
+            if topic == "inf" and not has_one_infinity(writer, other):
                 continue
             pair = (changed, b) if side == "a" else (a, changed)
             yield ProductCase(topic=topic, label=f"{label} in {side}{among}", a=pair[0], b=pair[1])
@@ -35,8 +35,8 @@ def list_specials(maker: Maker, rows: int = 5, columns: int = 6) -> Iterator[Pro
 
 def list_negative_infinities(maker: Maker) -> Iterator[ProductCase]:
     """Of floats; codes that are infinite have been asked for both signs."""
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        if pen.spec.kind is not OperandKind.PLAIN or subtracts(other):
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if writer.spec.kind is not OperandKind.PLAIN or subtracts(other):
             continue
         m, n, k = maker.sizes.fit(5, 6, 128)
         a, b = (write_positive(p, rows, k) for p, rows in ((maker.a, m), (maker.b, n)))
@@ -57,24 +57,24 @@ def list_overflows(maker: Maker, dtype: str, *, negative: bool = False, shape: t
     power = 6 if dtype == "float16" else 60
     sides = []
     m, n, k = maker.sizes.fit(*shape, 256)
-    for pen, rows in ((maker.a, m), (maker.b, n)):
-        largest = int(pen.finite[np.argmax(pen.values[pen.finite])])
-        top = min(power + 5, pen.powers[1]) if pen.powers[1] < 12 else power + 5
-        if pen.spec.kind is OperandKind.PLAIN and not pen.reaches_far:
-            top = min(top, 5 if pen.spec.format == "float16" else pen.powers[1])
+    for writer, rows in ((maker.a, m), (maker.b, n)):
+        largest = int(writer.finite[np.argmax(writer.values[writer.finite])])
+        top = min(power + 5, writer.powers[1]) if writer.powers[1] < 12 else power + 5
+        if writer.spec.kind is OperandKind.PLAIN and not writer.reaches_far:
+            top = min(top, 5 if writer.spec.format == "float16" else writer.powers[1])
         codes = np.full((rows, k), largest)
-        codes[-1] = pen.code_of(1.0)
-        sides.append(pen.numbers(maker.negate(pen, codes) if negative and pen is maker.b else codes, top))
+        codes[-1] = writer.code_of(1.0)
+        sides.append(writer.numbers(maker.negate(writer, codes) if negative and writer is maker.b else codes, top))
     label = "sums below the smallest number" if negative else "sums beyond the largest number"
     yield ProductCase(topic="overflow", label=label, a=sides[0], b=sides[1])
 
 
 def list_subnormals(maker: Maker, dtype: str, *, shape: tuple[int, int] = (7, 9), power: int = SUBNORMAL) -> Iterator[ProductCase]:
     """Sums that only subnormal numbers of float16 hold. power: of two, of each product; below -24 the sums are rounded."""
-    pens = maker.a, maker.b
+    writers = maker.a, maker.b
     # Halves, where scales do not reach so far down.
-    short = sum(pen.powers[0] for pen in pens) - power
-    one = 0.5 if short > 0 and all(pen.has(0.5) for pen in pens) else 1.0
+    short = sum(writer.powers[0] for writer in writers) - power
+    one = 0.5 if short > 0 and all(writer.has(0.5) for writer in writers) else 1.0
     left = power + 2 * (one == 0.5)
     low = max(maker.a.powers[0], left)
     powers = (low, left - low)
@@ -82,7 +82,7 @@ def list_subnormals(maker: Maker, dtype: str, *, shape: tuple[int, int] = (7, 9)
         return
     m, n, k = maker.sizes.fit(*shape, 1)
     sides = [
-        pen.numbers(pen.pick(np.array([pen.code_of(0.0), pen.code_of(one)]), rows, k), own)
-        for pen, rows, own in zip(pens, (m, n), powers, strict=True)
+        writer.numbers(writer.pick(np.array([writer.code_of(0.0), writer.code_of(one)]), rows, k), own)
+        for writer, rows, own in zip(writers, (m, n), powers, strict=True)
     ]
     yield ProductCase(topic="sum", label="subnormal float16 sums", a=sides[0], b=sides[1])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mxspec.dot import PLAIN_FORMATS
 from mxspec_conformance.judge.products.case import ProductCase
-from mxspec_conformance.judge.products.draw import BlockPen, takes_tensor_scale, with_tensor_scale
+from mxspec_conformance.judge.products.draw import BlockWriter, takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.making import Maker
 from mxspec_conformance.judge.products.variety import list_options
 from mxspec_conformance.targets.operands import Numbers, OperandKind
@@ -49,23 +49,23 @@ def _list_full_width(maker: Maker) -> Iterator[ProductCase]:
     m, n, k = maker.sizes.fit(6, 3, 2 * run)
     left = maker.bits - 1
     powers = []
-    for pen in (maker.a, maker.b):
-        step = min(left, pen.powers[1] - pen.powers[0])
+    for writer in (maker.a, maker.b):
+        step = min(left, writer.powers[1] - writer.powers[0])
         left -= step
-        start = (sum(pen.powers) - step) // 2
+        start = (sum(writer.powers) - step) // 2
         powers.append((start + step, start))
     if left:
         return
     sides = []
-    for pen, rows, (high, low) in zip((maker.a, maker.b), (m, n), powers, strict=True):
-        exponents = np.full((rows, k // pen.run), low)
-        exponents[:, : run // pen.run] = high
-        codes = np.full((rows, k), pen.code_of(1.0))
-        if pen is maker.a:
-            codes[:] = pen.code_of(0.0)
-            codes[np.arange(rows), np.arange(rows) % run] = pen.code_of(1.0)
-            codes[np.arange(rows), k - 1 - np.arange(rows) % run] = [pen.code_of(-1.0 if i % 2 and pen.has(-1.0) else 1.0) for i in range(rows)]
-        sides.append(pen.numbers(codes, exponents))
+    for writer, rows, (high, low) in zip((maker.a, maker.b), (m, n), powers, strict=True):
+        exponents = np.full((rows, k // writer.run), low)
+        exponents[:, : run // writer.run] = high
+        codes = np.full((rows, k), writer.code_of(1.0))
+        if writer is maker.a:
+            codes[:] = writer.code_of(0.0)
+            codes[np.arange(rows), np.arange(rows) % run] = writer.code_of(1.0)
+            codes[np.arange(rows), k - 1 - np.arange(rows) % run] = [writer.code_of(-1.0 if i % 2 and writer.has(-1.0) else 1.0) for i in range(rows)]
+        sides.append(writer.numbers(codes, exponents))
     yield ProductCase(topic="sum", label=f"a large number and a small one, k = {k}", a=sides[0], b=sides[1])
 
 
@@ -73,17 +73,17 @@ def _list_largest(maker: Maker) -> Iterator[ProductCase]:
     """Rows of the largest number alone, of the lowest one, and of both by turns."""
     m, n, k = maker.sizes.fit(3, 3, 64)
     sides = []
-    for pen, rows in ((maker.a, m), (maker.b, n)):
-        ends = [int(pen.finite[pick(pen.values[pen.finite])]) for pick in (np.argmax, np.argmin)]
+    for writer, rows in ((maker.a, m), (maker.b, n)):
+        ends = [int(writer.finite[pick(writer.values[writer.finite])]) for pick in (np.argmax, np.argmin)]
         turn = np.arange(rows)[:, None]
         codes: npt.NDArray[Any] = np.where(turn % 3 == 2, np.resize(ends, k)[None, :], np.array(ends)[turn % 3 % 2])
-        sides.append(pen.numbers(codes))
+        sides.append(writer.numbers(codes))
     yield ProductCase(topic="sum", label=f"the largest numbers, k = {k}", a=sides[0], b=sides[1])
 
 
 def _list_below(maker: Maker) -> Iterator[ProductCase]:
     """Scales whose product is smaller than every number: their exponents must not come round."""
-    if not all(isinstance(p, BlockPen) and p.spec.block.is_mx for p in (maker.a, maker.b)):
+    if not all(isinstance(p, BlockWriter) and p.spec.block.is_mx for p in (maker.a, maker.b)):
         return
     m, n, k = maker.sizes.fit(4, 5, 64)
     a, b = (p.numbers(maker.integers(p, rows, k), _BELOW) for p, rows in ((maker.a, m), (maker.b, n)))
@@ -92,15 +92,15 @@ def _list_below(maker: Maker) -> Iterator[ProductCase]:
 
 def _list_subnormals(maker: Maker) -> Iterator[ProductCase]:
     """One-hot rows against floats that are subnormal in their own dtype."""
-    for side, pen, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        if pen.spec.kind is not OperandKind.PLAIN or pen.spec.format not in _NARROW or pen.spec.sparsity or hot.spec.sparsity:
+    for side, writer, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if writer.spec.kind is not OperandKind.PLAIN or writer.spec.format not in _NARROW or writer.spec.sparsity or hot.spec.sparsity:
             continue
         k = maker.sizes.fit(1, 1, 32)[2]
         m, n, _ = maker.sizes.fit(8, k, k) if side == "a" else maker.sizes.fit(k, 8, k)
         rows, across = (m, n) if side == "a" else (n, m)
-        fmt = PLAIN_FORMATS[pen.spec.format]
+        fmt = PLAIN_FORMATS[writer.spec.format]
         steps = maker.draw.integers(1, 1 << fmt.mantissa_bits, (rows, k)) * maker.draw.choice([-1.0, 1.0], (rows, k))
-        numbers: Numbers = pen.quantized(steps * float(fmt.min_subnormal))
+        numbers: Numbers = writer.quantized(steps * float(fmt.min_subnormal))
         ones = hot.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
         a, b = (numbers, ones) if side == "a" else (ones, numbers)
         yield ProductCase(topic="identity", label=f"one-hot rows, subnormal numbers of {side}", a=a, b=b)
@@ -109,9 +109,9 @@ def _list_subnormals(maker: Maker) -> Iterator[ProductCase]:
 def _ones(maker: Maker, rows: tuple[int, int], k: int, powers: tuple[int, int]) -> list[Numbers]:
     """Both sides of zeros and ones under a power of two; no row is without a one."""
     sides = []
-    for pen, count, power in zip((maker.a, maker.b), rows, powers, strict=True):
-        codes = pen.pick(np.array([pen.code_of(0.0), pen.code_of(1.0), pen.code_of(1.0)]), count, k)
-        sides.append(pen.numbers(codes, power))
+    for writer, count, power in zip((maker.a, maker.b), rows, powers, strict=True):
+        codes = writer.pick(np.array([writer.code_of(0.0), writer.code_of(1.0), writer.code_of(1.0)]), count, k)
+        sides.append(writer.numbers(codes, power))
     return sides
 
 
@@ -127,7 +127,7 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
 
 def _list_tensor_scales(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """Tensor scales beside alpha, C and bias; small ones over large block scales."""
-    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
+    scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if not any(scaled):
         return
 
@@ -135,7 +135,7 @@ def _list_tensor_scales(maker: Maker, dtype: str) -> Iterator[ProductCase]:
         return [with_tensor_scale(x, v) if s else x for x, v, s in zip(sides, values, scaled, strict=True)]
 
     m, n, k = maker.sizes.fit(5, 6, 64)
-    plain = scale([pen.numbers(maker.short(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n))], (0.125, 32.0))
+    plain = scale([writer.numbers(maker.short(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n))], (0.125, 32.0))
     options = list_options(m, n, maker.takes, dtype)
     if "alpha" in maker.takes:
         options.append(("alpha", {"alpha": 0.5}))

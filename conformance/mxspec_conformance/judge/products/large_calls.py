@@ -24,7 +24,7 @@ from mxspec_conformance.judge.products.calls import OPERATION, judge_product_cal
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.making import Maker
-from mxspec_conformance.judge.products.pen import Pen
+from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.judge.products.reference import allow, refer_case
 from mxspec_conformance.judge.products.sum_cases import list_equal_operands
 from mxspec_conformance.judge.products.variety import list_options
@@ -105,7 +105,7 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
             yield _draw(maker, (m, n, k), dtype)
         yield from _draw_by_block(maker, dtype)
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
-            sides = [_write(pen, pen.pick(_list_small(pen), rows, k), np.zeros((rows, 1), int)) for pen, rows in ((maker.a, m), (maker.b, n))]
+            sides = [_write(writer, writer.pick(_list_small(writer), rows, k), np.zeros((rows, 1), int)) for writer, rows in ((maker.a, m), (maker.b, n))]
             yield _add(_multiply(f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
     for rows, columns in _COUNTED:
         m, n, k = maker.sizes.fit(rows, columns, 1)
@@ -125,9 +125,9 @@ def _is_fast(session: TargetSession, maker: Maker) -> bool:
     return False
 
 
-def _list_small(pen: Pen) -> npt.NDArray[np.intp]:
+def _list_small(writer: OperandWriter) -> npt.NDArray[np.intp]:
     """The codes of zero and one, and of minus one where there is one: to their sums C and bias are added exactly."""
-    return np.array([pen.code_of(v) for v in (0.0, 1.0, -1.0) if pen.has(v)])
+    return np.array([writer.code_of(v) for v in (0.0, 1.0, -1.0) if writer.has(v)])
 
 
 def _draw(maker: Maker, size: tuple[int, int, int], dtype: str) -> LargeCall:
@@ -135,8 +135,8 @@ def _draw(maker: Maker, size: tuple[int, int, int], dtype: str) -> LargeCall:
     m, n, k = size
     bits, by_row = (_SHORT, 0) if dtype == "float16" else (maker.bits, 1)
     sides = [
-        _write(pen, maker.integers(pen, rows, k, bits=min(maker.bits, bits)), (np.arange(rows) % 7 - 3)[:, None] * by_row)
-        for pen, rows in ((maker.a, m), (maker.b, n))
+        _write(writer, maker.integers(writer, rows, k, bits=min(maker.bits, bits)), (np.arange(rows) % 7 - 3)[:, None] * by_row)
+        for writer, rows in ((maker.a, m), (maker.b, n))
     ]
     label = f"{m} x {n} x {k}{', every row another scale' if by_row else ''}, {dtype}"
     return _multiply(label, dtype, sides[0], sides[1])
@@ -153,13 +153,13 @@ def _draw_long(maker: Maker, dtype: str) -> Iterator[LargeCall]:
     spread = min(room // 2, 3, maker.a.powers[1], maker.b.powers[1])
     most = 1 << max((room - 2 * spread) // 2, 0)
     sides = []
-    for pen, rows, step in ((maker.a, m, 1), (maker.b, n, 3)):
-        codes = pen.pick(pen.lattice(most), rows, k)
-        if pen is maker.a:
-            codes[:, np.arange(k) % run != turn.repeat(run) * 7 % run] = pen.code_of(0.0)
+    for writer, rows, step in ((maker.a, m, 1), (maker.b, n, 3)):
+        codes = writer.pick(writer.lattice(most), rows, k)
+        if writer is maker.a:
+            codes[:, np.arange(k) % run != turn.repeat(run) * 7 % run] = writer.code_of(0.0)
         # Neighbours differ, and so do blocks 256 apart.
         powers = (turn * step + turn // 256) % (spread + 1)
-        sides.append(_write(pen, codes, np.tile(np.repeat(powers, run // pen.run), (rows, 1))))
+        sides.append(_write(writer, codes, np.tile(np.repeat(powers, run // writer.run), (rows, 1))))
     yield _multiply(f"{m} x {n} x {k}, every block another scale", dtype, sides[0], sides[1])
 
 
@@ -169,20 +169,20 @@ def _draw_by_block(maker: Maker, dtype: str) -> Iterator[LargeCall]:
     run = math.lcm(maker.a.run, maker.b.run)
     label = f"every block another scale, {m} x {n} x {k}, {dtype}"
 
-    def draw(codes_of: Callable[[Pen, int], npt.NDArray[Any]]) -> list[tuple[Numbers, Floats]]:
+    def draw(codes_of: Callable[[OperandWriter, int], npt.NDArray[Any]]) -> list[tuple[Numbers, Floats]]:
         sides = []
-        for pen, rows, step in ((maker.a, m, 1), (maker.b, n, 2)):
+        for writer, rows, step in ((maker.a, m, 1), (maker.b, n, 2)):
             turn = (np.arange(rows)[:, None] + np.arange(-(-k // run))[None, :] * step) % 3 - 1
-            sides.append(_write(pen, codes_of(pen, rows), np.repeat(turn, run // pen.run, axis=1)[:, : -(-k // pen.run)]))
+            sides.append(_write(writer, codes_of(writer, rows), np.repeat(turn, run // writer.run, axis=1)[:, : -(-k // writer.run)]))
         return sides
 
-    sides = draw(lambda pen, rows: maker.integers(pen, rows, k, bits=min(maker.bits, _SHORT + 3) - 4))
+    sides = draw(lambda writer, rows: maker.integers(writer, rows, k, bits=min(maker.bits, _SHORT + 3) - 4))
     plain = _multiply(label, dtype, sides[0], sides[1])
     yield plain
     for told, options in list_options(m, n, maker.takes, dtype)[-1:]:
-        short = draw(lambda pen, rows: pen.pick(_list_small(pen), rows, k))
+        short = draw(lambda writer, rows: writer.pick(_list_small(writer), rows, k))
         yield _add(_multiply(label, dtype, short[0], short[1]), told, options)
-    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
+    scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if any(scaled):  # powers of two, which leave sums exact
         given = [with_tensor_scale(x[0], v) if s else x[0] for x, v, s in zip(sides, _TENSOR_SCALES, scaled, strict=True)]
         factor = math.prod(v for v, s in zip(_TENSOR_SCALES, scaled, strict=True) if s)
@@ -190,15 +190,15 @@ def _draw_by_block(maker: Maker, dtype: str) -> Iterator[LargeCall]:
         yield LargeCall(case=case, exact=plain.exact * factor)
 
 
-def _write(pen: Pen, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> tuple[Numbers, Floats]:
+def _write(writer: OperandWriter, codes: npt.NDArray[Any], powers: npt.NDArray[Any]) -> tuple[Numbers, Floats]:
     """A side of codes under powers of two, one for each row or each run, and its numbers."""
-    if pen.spec.sparsity is not None:  # what cannot be kept is zero, so that everything else is
-        unit = pen.spec.sparsity.unit
-        codes[:, np.arange(codes.shape[1]) // unit % 4 >= 2] = pen.code_of(0.0)
-    runs = -(-codes.shape[1] // pen.run)
+    if writer.spec.sparsity is not None:  # what cannot be kept is zero, so that everything else is
+        unit = writer.spec.sparsity.unit
+        codes[:, np.arange(codes.shape[1]) // unit % 4 >= 2] = writer.code_of(0.0)
+    runs = -(-codes.shape[1] // writer.run)
     exponents = np.broadcast_to(powers, (len(codes), runs))
-    wide = powers if powers.shape[1] == 1 else np.repeat(powers, pen.run, axis=1)[:, : codes.shape[1]]
-    return pen.numbers(codes, exponents), np.ldexp(pen.values[codes], wide)
+    wide = powers if powers.shape[1] == 1 else np.repeat(powers, writer.run, axis=1)[:, : codes.shape[1]]
+    return writer.numbers(codes, exponents), np.ldexp(writer.values[codes], wide)
 
 
 def _multiply(label: str, dtype: str, a: tuple[Numbers, Floats], b: tuple[Numbers, Floats]) -> LargeCall:

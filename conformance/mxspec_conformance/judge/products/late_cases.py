@@ -38,7 +38,7 @@ def _list_split(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """What is added to a long sum is added once; the next long sum of the same shape starts from zero."""
     m, n, k = maker.sizes.fit(3, 5, _SPLIT)
     for told in ("a long sum", "a long sum of other numbers"):
-        a, b = (pen.numbers(maker.short(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n)))
+        a, b = (writer.numbers(maker.short(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n)))
         yield ProductCase(topic="state", label=f"{told}, k = {k}", a=a, b=b)
     for label, options in list_options(m, n, maker.takes, dtype):
         yield ProductCase(topic="epilogue", label=f"{label}, k = {k}", a=a, b=b, options=options)
@@ -49,8 +49,8 @@ def list_memory(maker: Maker, rows_of_a: int = 7, rows_of_b: int = 9) -> Iterato
     m, n, k = maker.sizes.fit(rows_of_a, rows_of_b, 128)
     among = "" if rows_of_a == 7 else f", {m} x {n}"
     sides = [
-        pen.numbers(maker.integers(pen, rows, k), np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))))
-        for pen, rows in ((maker.a, m), (maker.b, n))
+        writer.numbers(maker.integers(writer, rows, k), np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // writer.run))))
+        for writer, rows in ((maker.a, m), (maker.b, n))
     ]
     for arrangement in ("offset", "rows", "padded", "columns", "fortran", "reversed"):
         label = f"every row another scale{among}, in memory: {arrangement}"
@@ -59,19 +59,19 @@ def list_memory(maker: Maker, rows_of_a: int = 7, rows_of_b: int = 9) -> Iterato
 
 def _list_zeros_under_nan(maker: Maker) -> Iterator[ProductCase]:
     """A block of zeros whose scale is NaN: all of its numbers are. Nothing else is in its row, however wide a tile is."""
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        if pen.spec.kind is not OperandKind.BLOCK or any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (pen, other)):
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if writer.spec.kind is not OperandKind.BLOCK or any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (writer, other)):
             continue
-        code = pen.spec.block.scale.nan_code
+        code = writer.spec.block.scale.nan_code
         if code is None:
             continue
         m, n, k = maker.sizes.fit(5, 6, 128)
         rows, across = (m, n) if side == "a" else (n, m)
-        numbers, back = write_positive(pen, rows, k), write_positive(other, across, k)
+        numbers, back = write_positive(writer, rows, k), write_positive(other, across, k)
         assert numbers.codes is not None
         assert numbers.scales is not None
         codes, scales, row = numbers.codes.copy(), numbers.scales.copy(), min(1, rows - 1)
-        codes[row] = pen.code_of(0.0)
+        codes[row] = writer.code_of(0.0)
         scales[row, 0] = code
         spoilt = replace(numbers, codes=codes, scales=scales)
         a, b = (spoilt, back) if side == "a" else (back, spoilt)
@@ -82,33 +82,33 @@ def _list_one_large(maker: Maker) -> Iterator[ProductCase]:
     """A large number and thousands of small ones: a narrow sum that is not promoted in time loses all of these."""
     m, n, k = maker.sizes.fit(2, 3, _MANY)
     sides, left = [], _APART
-    for pen, rows in ((maker.a, m), (maker.b, n)):
-        if pen.spec.kind is OperandKind.AFFINE or pen.spec.sparsity is not None:
+    for writer, rows in ((maker.a, m), (maker.b, n)):
+        if writer.spec.kind is OperandKind.AFFINE or writer.spec.sparsity is not None:
             return
-        low = max(pen.powers[0], -_APART // 2)
-        high = min(pen.powers[1], low + left)
+        low = max(writer.powers[0], -_APART // 2)
+        high = min(writer.powers[1], low + left)
         left -= high - low
-        codes = np.full((rows, k), pen.code_of(1.0))
-        codes[:, 1 : pen.run] = pen.code_of(0.0)
-        powers = np.full((rows, -(-k // pen.run)), low)
+        codes = np.full((rows, k), writer.code_of(1.0))
+        codes[:, 1 : writer.run] = writer.code_of(0.0)
+        powers = np.full((rows, -(-k // writer.run)), low)
         powers[:, 0] = high
-        sides.append(pen.numbers(codes, powers))
+        sides.append(writer.numbers(codes, powers))
     if not left:
         yield ProductCase(topic="interval", label=f"one large number among small ones, k = {k}", a=sides[0], b=sides[1])
 
 
 def list_every_bit(maker: Maker, least_rows: int = 12) -> Iterator[ProductCase]:
     """One-hot rows against floats of as many bits as they have: a kernel that splits or converts them loses some."""
-    for side, pen, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        if pen.spec.kind is not OperandKind.PLAIN or hot.spec.kind is OperandKind.AFFINE or pen.spec.sparsity or hot.spec.sparsity:
+    for side, writer, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if writer.spec.kind is not OperandKind.PLAIN or hot.spec.kind is OperandKind.AFFINE or writer.spec.sparsity or hot.spec.sparsity:
             continue
         k = maker.sizes.fit(1, 1, 32)[2]
         m, n, _ = maker.sizes.fit(least_rows, k, k) if side == "a" else maker.sizes.fit(k, least_rows, k)
         rows, across = (m, n) if side == "a" else (n, m)
-        bits = _BITS[pen.spec.format]
+        bits = _BITS[writer.spec.format]
         odd = maker.draw.integers(1 << (bits - 2), 1 << (bits - 1), (rows, k)) * 2 + 1
         signed = odd * maker.draw.choice([-1.0, 1.0], (rows, k)) * 2.0 ** (1 - bits)
-        numbers: Numbers = pen.quantized(signed)
+        numbers: Numbers = writer.quantized(signed)
         ones = hot.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
         a, b = (numbers, ones) if side == "a" else (ones, numbers)
         yield ProductCase(topic="identity", label=f"one-hot rows, every bit of {side}{'' if least_rows == 12 else f', {rows} rows'}", a=a, b=b)

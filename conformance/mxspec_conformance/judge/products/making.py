@@ -1,4 +1,4 @@
-"""What cases of a product are made with: a pen for each side, sizes that are taken, and integers whose sums are certain."""
+"""What cases of a product are made with: a writer for each side, sizes that are taken, and integers whose sums are certain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.dot import Accumulator
-from mxspec_conformance.judge.products.draw import Pen, Reach, make_pen
+from mxspec_conformance.judge.products.draw import OperandWriter, Reach, make_writer
 from mxspec_conformance.judge.products.variety import find_taken
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.operands import Numbers, Product
@@ -26,27 +26,27 @@ class Maker:
         self.sizes = find_sizes(product, capabilities.product_shapes)
         self.bits = min(accumulator.sure_bits, 24)
         draw = np.random.default_rng(seed)
-        self.a, self.b = make_pen(product.a, draw), make_pen(product.b, draw)
+        self.a, self.b = make_writer(product.a, draw), make_writer(product.b, draw)
         self.draw = draw
         self.takes = find_taken(capabilities)
 
-    def integers(self, pen: Pen, rows: int, k: int, *, reach: Reach = Reach.MANY, bits: int | None = None) -> Any:
+    def integers(self, writer: OperandWriter, rows: int, k: int, *, reach: Reach = Reach.MANY, bits: int | None = None) -> Any:
         """Codes [rows, k] of integers whose sums fit the bits that are certain, or so many."""
         most = math.isqrt((1 << (self.bits if bits is None else bits)) // (2 * k))
-        codes = pen.lattice(max(most, 1), reach)
-        return pen.pick(codes, rows, k)
+        codes = writer.lattice(max(most, 1), reach)
+        return writer.pick(codes, rows, k)
 
-    def positive(self, pen: Pen, rows: int, k: int) -> Numbers:
+    def positive(self, writer: OperandWriter, rows: int, k: int) -> Numbers:
         """The same of one sign, as a side."""
-        codes = self.integers(pen, rows, k)
-        return pen.numbers(np.where(pen.values[codes] < 0, self.negate(pen, codes), codes))
+        codes = self.integers(writer, rows, k)
+        return writer.numbers(np.where(writer.values[codes] < 0, self.negate(writer, codes), codes))
 
-    def negate(self, pen: Pen, codes: Any) -> Any:
+    def negate(self, writer: OperandWriter, codes: Any) -> Any:
         """The codes of the negatives; zero where the format has none."""
-        lookup = {float(v): c for c, v in reversed(list(enumerate(pen.values.tolist())))}
-        table = np.array([lookup.get(-float(v), lookup[0.0]) for v in pen.values])
+        lookup = {float(v): c for c, v in reversed(list(enumerate(writer.values.tolist())))}
+        table = np.array([lookup.get(-float(v), lookup[0.0]) for v in writer.values])
         return table[codes]
 
-    def short(self, pen: Pen, rows: int, k: int) -> Any:
+    def short(self, writer: OperandWriter, rows: int, k: int) -> Any:
         """Integers of sums to which a scaled C and bias are added exactly."""
-        return self.integers(pen, rows, k, bits=min(self.bits, _LONG_BITS))
+        return self.integers(writer, rows, k, bits=min(self.bits, _LONG_BITS))

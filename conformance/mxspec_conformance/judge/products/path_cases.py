@@ -20,7 +20,7 @@ from mxspec_conformance.judge.products.epilogues import draw_many_bits
 from mxspec_conformance.judge.products.extreme_cases import list_overflows, list_subnormals
 from mxspec_conformance.judge.products.late_cases import list_every_bit, list_memory
 from mxspec_conformance.judge.products.making import Maker
-from mxspec_conformance.judge.products.pen import Pen
+from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.judge.products.scale_cases import list_scale_codes
 from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, write_few, write_positive
 from mxspec_conformance.judge.products.variety import draw_added_memory
@@ -68,13 +68,13 @@ def list_path_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase
             yield replace(case, out_dtype=dtype, label=label)
 
 
-def write_by_block(maker: Maker, pen: Pen, rows: int, k: int, bits: int) -> Numbers:
+def write_by_block(maker: Maker, writer: OperandWriter, rows: int, k: int, bits: int) -> Numbers:
     """Integers of sums of so many bits; no block has the scale of its neighbours along k or in other rows."""
     run = math.lcm(maker.a.run, maker.b.run)
-    by_row, by_block = _STEPS[pen is maker.b]
+    by_row, by_block = _STEPS[writer is maker.b]
     turn = (np.arange(rows)[:, None] * by_row + np.arange(-(-k // run))[None, :] * by_block) % _SPREAD
-    powers = np.repeat(turn - 1, run // pen.run, axis=1)[:, : -(-k // pen.run)]
-    return pen.numbers(maker.integers(pen, rows, k, bits=max(bits - _BITS, 1)), powers)
+    powers = np.repeat(turn - 1, run // writer.run, axis=1)[:, : -(-k // writer.run)]
+    return writer.numbers(maker.integers(writer, rows, k, bits=max(bits - _BITS, 1)), powers)
 
 
 def _list_sums(maker: Maker, dtype: str) -> Iterator[ProductCase]:
@@ -85,16 +85,16 @@ def _list_sums(maker: Maker, dtype: str) -> Iterator[ProductCase]:
 
 def _list_path(maker: Maker, dtype: str, m: int, n: int, k: int) -> Iterator[ProductCase]:
     where = f"{m} x {n} x {k}"
-    sides = [write_by_block(maker, pen, rows, k, maker.bits) for pen, rows in ((maker.a, m), (maker.b, n))]
+    sides = [write_by_block(maker, writer, rows, k, maker.bits) for writer, rows in ((maker.a, m), (maker.b, n))]
     yield ProductCase(topic="block-scale", label=f"every block another scale, {where}", a=sides[0], b=sides[1])
-    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
+    scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if any(scaled):
         given = [with_tensor_scale(x, v) if s else x for x, v, s in zip(sides, _TENSOR_SCALES, scaled, strict=True)]
         yield ProductCase(topic="tensor-scale", label=f"any tensor scales, {where}", a=given[0], b=given[1])
     for label, bits, options in draw_many_bits(m, n, dtype, maker.draw):
         taken = _take(maker, options)
         if taken:
-            short = [write_by_block(maker, pen, rows, k, min(maker.bits, bits)) for pen, rows in ((maker.a, m), (maker.b, n))]
+            short = [write_by_block(maker, writer, rows, k, min(maker.bits, bits)) for writer, rows in ((maker.a, m), (maker.b, n))]
             yield ProductCase(topic="epilogue", label=f"{label}, {where}", a=short[0], b=short[1], options=taken)
 
 
@@ -119,15 +119,15 @@ def _list_spoilt(maker: Maker) -> Iterator[ProductCase]:
     if maker.a.spec.sparsity is not None or maker.b.spec.sparsity is not None:
         return
     for path in _SPOILT:
-        for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
             m, n, k = maker.sizes.fit(*path)
             place = k - 2
             # Of a kernel that sums in few bits, too, nothing but the spoilt row may be wrong here.
-            a, b = ((write_few if p is pen else write_positive)(p, size, k, place) for p, size in ((maker.a, m), (maker.b, n)))
+            a, b = ((write_few if p is writer else write_positive)(p, size, k, place) for p, size in ((maker.a, m), (maker.b, n)))
             chosen = a if side == "a" else b
             row = len(chosen.held) - 1
-            for topic, label, changed in pen.spoil(chosen, row, find_place(chosen, row, place), -1):
-                if topic == "inf" and not has_one_infinity(pen, other):
+            for topic, label, changed in writer.spoil(chosen, row, find_place(chosen, row, place), -1):
+                if topic == "inf" and not has_one_infinity(writer, other):
                     continue
                 pair = (changed, b) if side == "a" else (a, changed)
                 yield ProductCase(topic=topic, label=f"{label} at the end of {side}, {m} x {n} x {k}", a=pair[0], b=pair[1])
@@ -149,12 +149,12 @@ def _list_every_code(maker: Maker) -> Iterator[ProductCase]:
     """Every code, scale and offset of one side in turn, times few ones."""
     for path in _ORDINARY:
         m, n, k = maker.sizes.fit(*path)
-        for side, pen, few in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        for side, writer, few in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
             rows, across = (m, n) if side == "a" else (n, m)
             codes = np.full((across, k), few.code_of(0.0))
             places = (np.arange(across)[:, None] * 3 + np.arange(_PRODUCTS)[None, :] * (k // _PRODUCTS)) % k
             codes[np.arange(across)[:, None], places] = few.code_of(1.0)
-            pair = pen.positions(rows, k), few.numbers(codes)
+            pair = writer.positions(rows, k), few.numbers(codes)
             a, b = pair if side == "a" else pair[::-1]
             yield ProductCase(topic="interval", label=f"every code of {side}, few products, {m} x {n} x {k}", a=a, b=b)
 
@@ -171,7 +171,7 @@ def _list_equal_rows(maker: Maker) -> Iterator[ProductCase]:
     """Rows of the same codes, each under scales of its own."""
     m, n, k = maker.sizes.fit(6, 10, 128)
     sides = []
-    for pen, rows in ((maker.a, m), (maker.b, n)):
-        powers = np.tile((np.arange(rows) % 3)[:, None], (1, -(-k // pen.run)))
-        sides.append(pen.numbers(np.tile(maker.integers(pen, 1, k, bits=max(maker.bits - _BITS, 1)), (rows, 1)), powers))
+    for writer, rows in ((maker.a, m), (maker.b, n)):
+        powers = np.tile((np.arange(rows) % 3)[:, None], (1, -(-k // writer.run)))
+        sides.append(writer.numbers(np.tile(maker.integers(writer, 1, k, bits=max(maker.bits - _BITS, 1)), (rows, 1)), powers))
     yield ProductCase(topic="block-scale", label="rows of equal codes under other scales", a=sides[0], b=sides[1])

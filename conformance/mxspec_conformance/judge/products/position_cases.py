@@ -30,27 +30,27 @@ def list_identities(maker: Maker) -> Iterator[ProductCase]:
     m, n, k = maker.sizes.fit(16, 24, 2 * run)
     places = np.append(np.arange(m - 1) % k, k - 1)
     for side in ("a", "b"):
-        pens = (maker.a, maker.b) if side == "a" else (maker.b, maker.a)
+        writers = (maker.a, maker.b) if side == "a" else (maker.b, maker.a)
         rows, across = (m, n) if side == "a" else (n, m)
         hot_places = places if side == "a" else np.append(np.arange(n - 1) % k, k - 1)
-        numbers = pens[0].one_hot(rows, k, hot_places), pens[1].numbers(pens[1].pick(pens[1].finite, across, k))
+        numbers = writers[0].one_hot(rows, k, hot_places), writers[1].numbers(writers[1].pick(writers[1].finite, across, k))
         a, b = numbers if side == "a" else numbers[::-1]
         yield ProductCase(topic="code", label=f"every code of {'b' if side == 'a' else 'a'} under the scale one", a=a, b=b)
 
 
 def list_offsets(maker: Maker) -> Iterator[ProductCase]:
     """One number of each group of the other side: few enough that sums of codes and offsets are certain in every class."""
-    for side, pen, other in (("b", maker.b, maker.a), ("a", maker.a, maker.b)):
-        if pen.spec.kind is not OperandKind.AFFINE:
+    for side, writer, other in (("b", maker.b, maker.a), ("a", maker.a, maker.b)):
+        if writer.spec.kind is not OperandKind.AFFINE:
             continue
         groups = 8
-        m, n, k = maker.sizes.fit(10, 12, groups * pen.run)
+        m, n, k = maker.sizes.fit(10, 12, groups * writer.run)
         rows, across = (n, m) if side == "b" else (m, n)
         codes = np.full((across, k), other.code_of(0.0))
         for group in range(groups):
-            places = group * pen.run + (np.arange(across) * 7 + group) % pen.run
+            places = group * writer.run + (np.arange(across) * 7 + group) % writer.run
             codes[np.arange(across), places] = other.code_of(1.0)
-        pair = pen.numbers(pen.pick(pen.lattice(_PER_GROUP), rows, k)), other.numbers(codes)
+        pair = writer.numbers(writer.pick(writer.lattice(_PER_GROUP), rows, k)), other.numbers(codes)
         a, b = pair[::-1] if side == "b" else pair
         yield ProductCase(topic="block-scale", label=f"offsets of {side}, one number of each group", a=a, b=b)
 
@@ -81,15 +81,15 @@ def list_roundings(maker: Maker) -> Iterator[ProductCase]:
 
 def list_patterns(maker: Maker) -> Iterator[ProductCase]:
     """Every nibble of metadata, neighbours never alike, against one-hot rows: each number at its own place."""
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        rule = pen.spec.sparsity
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        rule = writer.spec.sparsity
         if rule is None:
             continue
         k = maker.sizes.fit(1, 1, max(64, 2 * math.lcm(maker.a.run, maker.b.run)))[2]
         m, n, _ = maker.sizes.fit(12, k, k) if side == "a" else maker.sizes.fit(k, 12, k)
         rows, across = (m, n) if side == "a" else (n, m)
-        codes = pen.finite[(np.arange(rows)[:, None] * 3 + np.arange(k)[None, :]) % len(pen.finite)]
-        sparse = pen.patterned(codes)
+        codes = writer.finite[(np.arange(rows)[:, None] * 3 + np.arange(k)[None, :]) % len(writer.finite)]
+        sparse = writer.patterned(codes)
         hot = other.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
         a, b = (sparse, hot) if side == "a" else (hot, sparse)
         yield ProductCase(topic="metadata", label=f"every nibble of {side}'s metadata", a=a, b=b)

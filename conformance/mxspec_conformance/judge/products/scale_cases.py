@@ -23,19 +23,19 @@ def list_block_scales(maker: Maker) -> Iterator[ProductCase]:
         run = math.lcm(maker.a.run, maker.b.run)
         m, n, k = maker.sizes.fit(11, 14, k_least * run)
         power = maker.draw.permutation(np.resize(np.arange(low, high + 1), max(k // run, high - low + 1)))[: k // run]
-        exponents = [np.tile(np.repeat(sign * power, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, maker.a, m), (-1, maker.b, n))]
+        exponents = [np.tile(np.repeat(sign * power, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, maker.a, m), (-1, maker.b, n))]
         a = maker.a.numbers(maker.integers(maker.a, m, k), exponents[0])
         b = maker.b.numbers(maker.integers(maker.b, n, k), exponents[1])
         yield ProductCase(topic="block-scale", label=f"reciprocal block scales {number}, k = {k}", a=a, b=b)
     if maker.a.reaches_far and maker.b.reaches_far:
         m, n, k = maker.sizes.fit(5, 6, 4 * run)
         far = np.where(np.arange(k // run) % 2, 30, -30)
-        exponents = [np.tile(np.repeat(sign * far, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, maker.a, m), (-1, maker.b, n))]
+        exponents = [np.tile(np.repeat(sign * far, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, maker.a, m), (-1, maker.b, n))]
         a = maker.a.numbers(maker.integers(maker.a, m, k), exponents[0])
         b = maker.b.numbers(maker.integers(maker.b, n, k), exponents[1])
         yield ProductCase(topic="block-scale", label="reciprocal block scales beyond float16", a=a, b=b)
     m, n, k = maker.sizes.fit(24, 24, 3 * run)
-    own = [np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // pen.run))) for pen, rows in ((maker.a, m), (maker.b, n))]
+    own = [np.tile((np.arange(rows) % 7 - 3)[:, None], (1, -(-k // writer.run))) for writer, rows in ((maker.a, m), (maker.b, n))]
     a = maker.a.numbers(maker.integers(maker.a, m, k), own[0])
     b = maker.b.numbers(maker.integers(maker.b, n, k), own[1])
     yield ProductCase(topic="block-scale", label="every row another scale", a=a, b=b)
@@ -46,8 +46,8 @@ def list_one_block_of_each_row(maker: Maker) -> ProductCase:
     run = math.lcm(maker.a.run, maker.b.run)
     m, n, k = maker.sizes.fit(12, 9, len(_OWN[0]) * run)
     exponents = [
-        np.tile(np.repeat(np.clip(np.resize(own, k // run), *pen.powers), run // pen.run), (rows, 1))
-        for own, pen, rows in zip(_OWN, (maker.a, maker.b), (m, n), strict=True)
+        np.tile(np.repeat(np.clip(np.resize(own, k // run), *writer.powers), run // writer.run), (rows, 1))
+        for own, writer, rows in zip(_OWN, (maker.a, maker.b), (m, n), strict=True)
     ]
     codes = maker.integers(maker.a, m, k)
     codes[np.arange(k) // run != (np.arange(m) % (k // run))[:, None]] = maker.a.code_of(0.0)
@@ -57,10 +57,10 @@ def list_one_block_of_each_row(maker: Maker) -> ProductCase:
 
 def list_scale_codes(maker: Maker, rows_of_a: int = 6, rows_of_b: int = 7) -> Iterator[ProductCase]:
     """The ends of the scale format, one side's taking back the other's."""
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         m, n, k = maker.sizes.fit(rows_of_a, rows_of_b, 128)
         rows, across = (m, n) if side == "a" else (n, m)
-        found = pen.ends(rows, k, other, first=side == "a")
+        found = writer.ends(rows, k, other, first=side == "a")
         if found is None:
             continue
         # At most one, so that float32 holds the largest scale times a number.
@@ -78,7 +78,7 @@ def list_scale_codes(maker: Maker, rows_of_a: int = 6, rows_of_b: int = 7) -> It
 
 def list_tensor_scales(maker: Maker) -> Iterator[ProductCase]:
     """Tensor scales of either side."""
-    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
+    scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if not any(scaled):
         return
     m, n, k = maker.sizes.fit(5, 6, 256)
@@ -90,7 +90,7 @@ def list_tensor_scales(maker: Maker) -> Iterator[ProductCase]:
 
 def list_tensor_scales_alone(maker: Maker) -> Iterator[ProductCase]:
     """Tensor scales of many bits over short sums of one sign: what is lost of a scale is more than additions may lose."""
-    scaled = [takes_tensor_scale(pen.spec) for pen in (maker.a, maker.b)]
+    scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if any(scaled):
         m, n, k = maker.sizes.fit(5, 6, 1)
         sides = [

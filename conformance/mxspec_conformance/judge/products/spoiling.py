@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mxspec.affine import Offset
-from mxspec_conformance.judge.products.draw import Pen
-from mxspec_conformance.judge.products.draw_affine import AffinePen
+from mxspec_conformance.judge.products.draw import OperandWriter
+from mxspec_conformance.judge.products.draw_affine import AffineWriter
 from mxspec_conformance.judge.products.thinning import find_stored
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
@@ -18,20 +18,20 @@ SPOILT = 3
 _FEW = 32
 
 
-def write_positive(pen: Pen, rows: int, k: int, keep: int = SPOILT) -> Numbers:
+def write_positive(writer: OperandWriter, rows: int, k: int, keep: int = SPOILT) -> Numbers:
     """Small numbers above zero, under the scale one. keep: a place along k that a sparse side does not drop."""
-    if isinstance(pen, AffinePen):
-        return pen.all_positive(rows, k, keep=keep)
-    return pen.numbers(pen.pick(pen.positive, rows, k), keep=keep)
+    if isinstance(writer, AffineWriter):
+        return writer.all_positive(rows, k, keep=keep)
+    return writer.numbers(writer.pick(writer.positive, rows, k), keep=keep)
 
 
-def write_few(pen: Pen, rows: int, k: int, keep: int) -> Numbers:
+def write_few(writer: OperandWriter, rows: int, k: int, keep: int) -> Numbers:
     """Small numbers above zero in the block of `keep`, and zeros elsewhere: sums of few bits. Affine ones are all above zero."""
-    if isinstance(pen, AffinePen):
-        return write_positive(pen, rows, k, keep)
-    codes = pen.pick(pen.positive, rows, k)
-    codes[:, np.arange(k) // _FEW != keep // _FEW] = pen.code_of(0.0)
-    return pen.numbers(codes, keep=keep)
+    if isinstance(writer, AffineWriter):
+        return write_positive(writer, rows, k, keep)
+    codes = writer.pick(writer.positive, rows, k)
+    codes[:, np.arange(k) // _FEW != keep // _FEW] = writer.code_of(0.0)
+    return writer.numbers(codes, keep=keep)
 
 
 def find_place(numbers: Numbers, row: int, place: int = SPOILT) -> int:
@@ -44,15 +44,15 @@ def find_place(numbers: Numbers, row: int, place: int = SPOILT) -> int:
     return group * (rule.group // 2) + find_stored(int(numbers.metadata[row, group]), inside, rule)
 
 
-def subtracts(pen: Pen) -> bool:
+def subtracts(writer: OperandWriter) -> bool:
     """Whether a side's numbers are differences of a code and a zero point."""
-    return pen.spec.kind is OperandKind.AFFINE and pen.spec.affine.offset is Offset.ZERO
+    return writer.spec.kind is OperandKind.AFFINE and writer.spec.affine.offset is Offset.ZERO
 
 
-def has_one_infinity(pen: Pen, other: Pen) -> bool:
+def has_one_infinity(writer: OperandWriter, other: OperandWriter) -> bool:
     """Whether an infinity of a side has one right product with the numbers of the other.
 
     A product of an infinity with both code and zero point is NaN, with their difference it is not; and a group of infinities meets
     what a sparse side has dropped.
     """
-    return not subtracts(other) and not (other.spec.sparsity is not None and pen.spec.kind is OperandKind.AFFINE)
+    return not subtracts(other) and not (other.spec.sparsity is not None and writer.spec.kind is OperandKind.AFFINE)

@@ -26,11 +26,11 @@ def list_sums(maker: Maker) -> Iterator[ProductCase]:
         b = maker.b.numbers(maker.integers(maker.b, n, k, reach=reach))
         yield ProductCase(topic="sum", label=f"integers {number}, k = {k}", a=a, b=b)
     m, n, k = maker.sizes.fit(4, 5, 512)
-    ones = [pen.numbers(np.full((rows, k), pen.code_of(1.0))) for pen, rows in ((maker.a, m), (maker.b, n))]
+    ones = [writer.numbers(np.full((rows, k), writer.code_of(1.0))) for writer, rows in ((maker.a, m), (maker.b, n))]
     yield ProductCase(topic="sum", label=f"ones, k = {k}", a=ones[0], b=ones[1])
     signs = maker.integers(maker.a, m, k, bits=10)
     yield ProductCase(topic="sum", label="small integers", a=maker.a.numbers(signs), b=maker.b.numbers(maker.integers(maker.b, n, k, bits=10)))
-    a, b = (maker.positive(pen, rows, k) for pen, rows in ((maker.a, m), (maker.b, n)))
+    a, b = (maker.positive(writer, rows, k) for writer, rows in ((maker.a, m), (maker.b, n)))
     yield ProductCase(topic="sum", label="integers of one sign", a=a, b=b)
 
 
@@ -86,16 +86,16 @@ def list_calls(maker: Maker) -> Iterator[ProductCase]:
 
 def list_contents(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """Operands parts of which are zeros, or whose rows come again: kernels look whether they are, and pass them over."""
-    pens = maker.a, maker.b
+    writers = maker.a, maker.b
     m, n, k = maker.sizes.fit(*_CONTENTS, math.lcm(maker.a.run, maker.b.run, _PARTS) * _PARTS)
-    plain = [maker.integers(pen, rows, k) for pen, rows in zip(pens, (m, n), strict=True)]
-    for number, (name, pen, codes) in enumerate(zip("ab", pens, plain, strict=True)):
+    plain = [maker.integers(writer, rows, k) for writer, rows in zip(writers, (m, n), strict=True)]
+    for number, (name, writer, codes) in enumerate(zip("ab", writers, plain, strict=True)):
         changed = [
-            (f"zeros {where}", np.where(np.repeat(flag(len(codes), _PARTS), k // _PARTS, axis=1), pen.code_of(0.0), codes))
+            (f"zeros {where}", np.where(np.repeat(flag(len(codes), _PARTS), k // _PARTS, axis=1), writer.code_of(0.0), codes))
             for where, flag in PLACED
         ]
         rows = np.arange(len(codes))[:, None]
         changed += [(what, codes[places[:, 0]]) for what, places in list_repeated(np.repeat(rows, 2, axis=1), 1)][1:-1]
         for what, given in changed:
-            sides = [pen.numbers(x) for pen, x in zip(pens, (given, plain[1]) if not number else (plain[0], given), strict=True)]
+            sides = [writer.numbers(x) for writer, x in zip(writers, (given, plain[1]) if not number else (plain[0], given), strict=True)]
             yield ProductCase(topic="shape", label=f"{m} x {n} x {k}, {name}: {what}", a=sides[0], b=sides[1], out_dtype=dtype)

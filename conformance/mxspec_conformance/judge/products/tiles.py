@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.judge.products.pen import Pen
+from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.targets.operands import Numbers
 from mxspec_conformance.targets.product_sizes import Sizes
 
@@ -36,7 +36,7 @@ _SQUARE = 16
 Sides = tuple[str, Numbers, Numbers]
 
 
-def draw_tiles(a: Pen, b: Pen, sizes: Sizes) -> Iterator[Sides]:
+def draw_tiles(a: OperandWriter, b: OperandWriter, sizes: Sizes) -> Iterator[Sides]:
     """Sums of few products, in all sizes of tiles that a target takes; each once."""
     run = math.lcm(a.run, b.run)
     wanted = [(m, n, 2 * run, side) for m, n, side in _TILES]
@@ -52,14 +52,14 @@ def draw_tiles(a: Pen, b: Pen, sizes: Sizes) -> Iterator[Sides]:
         yield f"{m} x {n} x {k}, few products", *(pair if side == "a" else pair[::-1])
 
 
-def draw_longest(a: Pen, b: Pen, sizes: Sizes) -> Sides:
+def draw_longest(a: OperandWriter, b: OperandWriter, sizes: Sizes) -> Sides:
     """The longest sum, of few products: a class whose other long sums nothing bounds is asked for it."""
     k_least, rows = _LONGEST
     m, n, k = sizes.fit(rows, 3, k_least)
     return f"{m} x {n} x {k}, few products", *_draw_few(a, b, m, n, k)
 
 
-def _draw_few(few: Pen, many: Pen, rows: int, across: int, k: int) -> tuple[Numbers, Numbers]:
+def _draw_few(few: OperandWriter, many: OperandWriter, rows: int, across: int, k: int) -> tuple[Numbers, Numbers]:
     """Rows with a one in each eighth of k, the first row's at the ends; scales along k of the two sides take each other back."""
     edges = np.linspace(0, k, _PRODUCTS + 1).astype(int)
     places = np.stack(
@@ -74,7 +74,7 @@ def _draw_few(few: Pen, many: Pen, rows: int, across: int, k: int) -> tuple[Numb
     )
 
 
-def _take_powers(few: Pen, many: Pen, rows: int, k: int, sign: int, *, of_many: bool = False) -> npt.NDArray[np.intp]:
+def _take_powers(few: OperandWriter, many: OperandWriter, rows: int, k: int, sign: int, *, of_many: bool = False) -> npt.NDArray[np.intp]:
     """Exponents of runs along k that both sides have with opposite signs, and one of its own for each row."""
     run = math.lcm(few.run, many.run)
     low, high = max(few.powers[0], -many.powers[1]), min(few.powers[1], -many.powers[0])
@@ -85,7 +85,7 @@ def _take_powers(few: Pen, many: Pen, rows: int, k: int, sign: int, *, of_many: 
     return repeated
 
 
-def draw_square(a: Pen, b: Pen, sizes: Sizes, bits: int) -> Iterator[Sides]:
+def draw_square(a: OperandWriter, b: OperandWriter, sizes: Sizes, bits: int) -> Iterator[Sides]:
     """As many rows as blocks on both sides, each block of each row another scale: scales read by columns have the same shape.
 
     bits: of sums that are certain.
@@ -98,11 +98,11 @@ def draw_square(a: Pen, b: Pen, sizes: Sizes, bits: int) -> Iterator[Sides]:
     k = rows * run
     turn, at = np.mgrid[0:rows, 0:rows]
     sides = []
-    for pen, (by_row, by_run) in ((a, (3, 1)), (b, (1, 5))):
-        low, high = pen.powers
+    for writer, (by_row, by_run) in ((a, (3, 1)), (b, (1, 5))):
+        low, high = writer.powers
         powers = low + (turn * by_row + at * by_run) % (high - low + 1)
-        codes = pen.pick(pen.lattice(most), rows, k)
-        if pen is a:
-            codes[np.arange(k) // run != np.arange(rows)[:, None]] = pen.code_of(0.0)
-        sides.append(pen.numbers(codes, np.repeat(powers, run // pen.run, axis=1)))
+        codes = writer.pick(writer.lattice(most), rows, k)
+        if writer is a:
+            codes[np.arange(k) // run != np.arange(rows)[:, None]] = writer.code_of(0.0)
+        sides.append(writer.numbers(codes, np.repeat(powers, run // writer.run, axis=1)))
     yield f"as many rows as blocks, {rows} x {rows} x {k}", sides[0], sides[1]

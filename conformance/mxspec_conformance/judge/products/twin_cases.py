@@ -13,7 +13,7 @@ import numpy as np
 
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.making import Maker
-from mxspec_conformance.judge.products.pen import Pen
+from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.judge.products.spoiling import find_place, write_positive
 from mxspec_conformance.judge.products.variety import list_options
 from mxspec_conformance.targets.operands import Numbers, OperandKind
@@ -35,10 +35,10 @@ def _list_kept(maker: Maker) -> Iterator[ProductCase]:
     """Other codes under the same scales, but for the first row."""
     m, n, k = maker.sizes.fit(5, 12, 160)
     x, w = maker.integers(maker.a, m, k), maker.integers(maker.b, n, k)
-    for side, pen, codes, back in (("b", maker.b, w, maker.a.numbers(x)), ("a", maker.a, x, maker.b.numbers(w))):
+    for side, writer, codes, back in (("b", maker.b, w, maker.a.numbers(x)), ("a", maker.a, x, maker.b.numbers(w))):
         other = np.concatenate([codes[:1], np.roll(codes[1:], 1, axis=1)]) if len(codes) > 1 else codes
         for told, given in (("", codes), (", all but the first row other", other)):
-            numbers = pen.numbers(given)
+            numbers = writer.numbers(given)
             a, b = (back, numbers) if side == "b" else (numbers, back)
             yield ProductCase(topic="state", label=f"{side} under the same scales{told}", a=a, b=b)
 
@@ -58,7 +58,7 @@ def _list_equal_codes(maker: Maker) -> Iterator[ProductCase]:
 def _list_long(maker: Maker) -> Iterator[ProductCase]:
     """Sums of thousands of numbers, of as many bits as are certain."""
     for m, n, k in dict.fromkeys(maker.sizes.fit(*size) for size in _LONG):
-        a, b = (pen.numbers(maker.integers(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n)))
+        a, b = (writer.numbers(maker.integers(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n)))
         yield ProductCase(topic="sum", label=f"long integers, k = {k}", a=a, b=b)
 
 
@@ -66,7 +66,7 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """Factors of zero beside C, negative ones beside what is added; one wide row, one tall column."""
     m, n, k = maker.sizes.fit(6, 10, 128)
     options = dict(list_options(m, n, maker.takes, dtype))
-    sides = [pen.numbers(maker.short(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n))]
+    sides = [writer.numbers(maker.short(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n))]
     if {"beta", "c"} <= maker.takes:
         c = options["C"]["c"]
         yield ProductCase(topic="epilogue", label="beta 0 and C", a=sides[0], b=sides[1], options={"beta": 0.0, "c": c})
@@ -78,39 +78,39 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
         given = {"alpha": -2.0, "bias": options["bias"]["bias"]}
         yield ProductCase(topic="epilogue", label="alpha -2 and bias", a=sides[0], b=sides[1], options=given)
     for m, n, k in dict.fromkeys(maker.sizes.fit(rows, columns, 64) for rows, columns in _WIDE):
-        wide = [pen.numbers(maker.short(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n))]
+        wide = [writer.numbers(maker.short(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n))]
         for label, given in list_options(m, n, maker.takes, dtype):
             yield ProductCase(topic="epilogue", label=f"{label}, {m} x {n}", a=wide[0], b=wide[1], options=given)
 
 
 def _list_beside_zeros(maker: Maker) -> Iterator[ProductCase]:
     """A NaN or an infinity against zeros alone: zero times either is NaN. Kernels leave out tiles of zeros, whatever their size."""
-    for side, pen, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        if any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (pen, other)):
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        if any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (writer, other)):
             continue
         m, n, k = maker.sizes.fit(5, 6, 128)
         rows, across = (m, n) if side == "a" else (n, m)
-        numbers = write_positive(pen, rows, k)
+        numbers = write_positive(writer, rows, k)
         row = min(1, rows - 1)
         place = find_place(numbers, row)
         back = other.numbers(np.full((across, k), other.code_of(0.0)))
-        for topic, label, changed in pen.spoil(numbers, row, place, place // pen.run):
+        for topic, label, changed in writer.spoil(numbers, row, place, place // writer.run):
             a, b = (changed, back) if side == "a" else (back, changed)
             yield ProductCase(topic=topic, label=f"{label} in {side}, against zeros", a=a, b=b)
-            opposite = _spoil_opposite(pen, changed, row, place) if topic == "inf" else None
+            opposite = _spoil_opposite(writer, changed, row, place) if topic == "inf" else None
             if opposite is not None:
                 ones = other.numbers(np.full((across, k), other.code_of(1.0)))
                 a, b = (opposite, ones) if side == "a" else (ones, opposite)
                 yield ProductCase(topic=topic, label=f"{label} and its negative in {side}", a=a, b=b)
 
 
-def _spoil_opposite(pen: Pen, numbers: Numbers, row: int, place: int) -> Numbers | None:
+def _spoil_opposite(writer: OperandWriter, numbers: Numbers, row: int, place: int) -> Numbers | None:
     """The side with the negative of what a row has at a place at the next place, too; None where the format has no codes of its own."""
     held = numbers.held.copy()
-    if pen.spec.kind is OperandKind.PLAIN:
+    if writer.spec.kind is OperandKind.PLAIN:
         held[row, place + 1] = -held[row, place]
-    elif pen.spec.kind is OperandKind.BLOCK:
-        held[row, place + 1] = held[row, place] ^ np.uint8(1 << (pen.spec.block.element.bits - 1))
+    elif writer.spec.kind is OperandKind.BLOCK:
+        held[row, place + 1] = held[row, place] ^ np.uint8(1 << (writer.spec.block.element.bits - 1))
     else:
         return None
     return numbers.with_held(held)
@@ -120,6 +120,6 @@ def _list_other_outputs(maker: Maker, dtypes: Sequence[str]) -> Iterator[Product
     """The same product in another dtype, and then in the first: sums of more bits than either narrow one holds."""
     for number, dtype in enumerate(dtypes[1:]):
         m, n, k = maker.sizes.fit(5 + 2 * number, 7, 192)
-        a, b = (pen.numbers(maker.integers(pen, rows, k)) for pen, rows in ((maker.a, m), (maker.b, n)))
+        a, b = (writer.numbers(maker.integers(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n)))
         for told in (dtype, dtypes[0], dtype):
             yield ProductCase(topic="state", label=f"the same product in {dtype} and in {dtypes[0]}: {told}", a=a, b=b, out_dtype=told)

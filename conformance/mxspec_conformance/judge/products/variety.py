@@ -19,7 +19,7 @@ from mxspec.sparsity import KEPT
 from mxspec_conformance.judge.invariance.calls import EDGES
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
-from mxspec_conformance.judge.products.pen import Pen
+from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind
@@ -37,8 +37,8 @@ _LONG = 1024
 #: The most blocks of a sum.
 _BLOCKS = 129
 
-#: (pen, rows, k) -> codes of integers whose sums are certain.
-Integers = Callable[[Pen, int, int], npt.NDArray[Any]]
+#: (writer, rows, k) -> codes of integers whose sums are certain.
+Integers = Callable[[OperandWriter, int, int], npt.NDArray[Any]]
 
 
 def find_taken(capabilities: Capabilities) -> set[str]:
@@ -46,37 +46,37 @@ def find_taken(capabilities: Capabilities) -> set[str]:
     return {name for name in ("alpha", "beta", "c", "bias") if capabilities.has("matmul", name)}
 
 
-def draw_edges(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
+def draw_edges(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """Every size beside that of a tile, of either side, once."""
     wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
         yield ProductCase(topic="shape", label=f"{m} x {n} x {k}, beside a tile", a=a.numbers(integers(a, m, k)), b=b.numbers(integers(b, n, k)))
 
 
-def draw_lengths(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
+def draw_lengths(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """As many blocks along k as there are rows at the edges of tiles; under scales that differ from block to block, and cancel."""
     run, (low, high) = math.lcm(a.run, b.run), (max(a.powers[0], -b.powers[1]), min(a.powers[1], -b.powers[0]))
     for m, n, k in dict.fromkeys(sizes.fit(3, 2, edge * run) for edge in EDGES if edge <= _BLOCKS):
         power = low + np.arange(k // run) * 5 % (high - low + 1)
-        exponents = [np.tile(np.repeat(sign * power, run // pen.run), (rows, 1)) for sign, pen, rows in ((1, a, m), (-1, b, n))]
-        sides = [pen.numbers(integers(pen, rows, k), x) for pen, rows, x in zip((a, b), (m, n), exponents, strict=True)]
+        exponents = [np.tile(np.repeat(sign * power, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, a, m), (-1, b, n))]
+        sides = [writer.numbers(integers(writer, rows, k), x) for writer, rows, x in zip((a, b), (m, n), exponents, strict=True)]
         yield ProductCase(topic="block-scale", label=f"{k // run} blocks of a sum", a=sides[0], b=sides[1])
 
 
-def draw_far_scales(a: Pen, b: Pen, sizes: Sizes) -> Iterator[ProductCase]:
+def draw_far_scales(a: OperandWriter, b: OperandWriter, sizes: Sizes) -> Iterator[ProductCase]:
     """Scales of both operands at one end of E8M0: their product has no byte, and the sums are zero, or infinite."""
-    if any(pen.spec.kind is not OperandKind.BLOCK or not pen.spec.block.is_mx for pen in (a, b)):
+    if any(writer.spec.kind is not OperandKind.BLOCK or not writer.spec.block.is_mx for writer in (a, b)):
         return
     m, n, k = sizes.fit(3, 4, math.lcm(a.run, b.run))
     for end, power, pick in (("lowest", -126, np.argmax), ("highest", 126, np.argmin)):
         found = []
-        for pen, rows in ((a, m), (b, n)):
-            positive = pen.finite[pen.values[pen.finite] > 0]
-            found.append(pen.numbers(np.full((rows, k), positive[pick(pen.values[positive])]), power))
+        for writer, rows in ((a, m), (b, n)):
+            positive = writer.finite[writer.values[writer.finite] > 0]
+            found.append(writer.numbers(np.full((rows, k), positive[pick(writer.values[positive])]), power))
         yield ProductCase(topic="scale-code", label=f"both scales near the {end}", a=found[0], b=found[1])
 
 
-def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Iterator[ProductCase]:
+def draw_vectors(a: OperandWriter, b: OperandWriter, sizes: Sizes, draw: np.random.Generator) -> Iterator[ProductCase]:
     """Ordinary numbers where one side is a vector."""
     for rows, columns in _VECTORS:
         m, n, k = sizes.fit(rows, columns, _LONG)
@@ -84,7 +84,7 @@ def draw_vectors(a: Pen, b: Pen, sizes: Sizes, draw: np.random.Generator) -> Ite
         yield ProductCase(topic="interval", label=f"normal, {m} x {n} x {k}", a=a.quantized(x), b=b.quantized(w))
 
 
-def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[ProductCase]:
+def draw_epilogues(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[ProductCase]:
     """C and bias, alone and together with factors, in each shape; no two of their rows and columns are alike."""
     step = math.lcm(sizes.m, sizes.n)  # a square that is taken as it is
     side = -(-_SQUARE // step) * step
@@ -95,7 +95,7 @@ def draw_epilogues(a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[
 
 
 def draw_added_memory(
-    a: Pen, b: Pen, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str, *, shape: tuple[int, int] = (7, 9)
+    a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str, *, shape: tuple[int, int] = (7, 9)
 ) -> Iterator[ProductCase]:
     """C and bias apart from numbers that are not theirs."""
     m, n, k = sizes.fit(*shape, 128)
@@ -136,11 +136,11 @@ def _change_metadata(numbers: Numbers) -> Numbers:
     return replace(numbers, metadata=legal[(np.searchsorted(legal, numbers.metadata) + 1) % len(legal)])
 
 
-def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
+def draw_kept(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """Calls that share a part with the one before: codes under other scales, one of both sides, all but offsets, metadata or a tensor scale."""
     m, n, k = sizes.fit(6, 11, 128)
-    codes = [[integers(pen, rows, k) for _ in range(2)] for pen, rows in ((a, m), (b, n))]
-    powers = [1 if pen.powers[1] >= 1 else -1 for pen in (a, b)]
+    codes = [[integers(writer, rows, k) for _ in range(2)] for writer, rows in ((a, m), (b, n))]
+    powers = [1 if writer.powers[1] >= 1 else -1 for writer in (a, b)]
     first_a, first_b = a.numbers(codes[0][0]), b.numbers(codes[1][0])
     other_a, other_b = a.numbers(codes[0][1]), b.numbers(codes[1][1])
     yield ProductCase(topic="state", label="a call before others", a=first_a, b=first_b)
@@ -156,7 +156,7 @@ def draw_kept(a: Pen, b: Pen, sizes: Sizes, integers: Integers) -> Iterator[Prod
         for told, given in (("again", numbers), (f"under other {part}", changed)):
             label = f"the codes and scales of {side} {told}"
             yield ProductCase(topic="state", label=label, a=given if side == "a" else first_a, b=given if side == "b" else first_b)
-    scaled = [takes_tensor_scale(pen.spec) for pen in (a, b)]
+    scaled = [takes_tensor_scale(writer.spec) for writer in (a, b)]
     for value in (2.0, 0.5) if any(scaled) else ():
         sides = [with_tensor_scale(x, value) if s else x for x, s in zip((other_a, other_b), scaled, strict=True)]
         yield ProductCase(topic="state", label=f"the same under the tensor scale {value:g}", a=sides[0], b=sides[1])

@@ -44,7 +44,7 @@ def judge_whole_call(
         return
     maker = Maker(product, session.capabilities, accumulator, seed=30)
     m, n, k = maker.sizes.fit(*SIZE)
-    a, b = (pen.quantized(maker.draw.standard_normal((rows, k))) for pen, rows in ((maker.a, m), (maker.b, n)))
+    a, b = (writer.quantized(maker.draw.standard_normal((rows, k))) for writer, rows in ((maker.a, m), (maker.b, n)))
     dtype = session.capabilities.out_dtypes[0]
     case = ProductCase(topic=TOPIC, label=f"every output of {m} x {n} x {k}", a=a, b=b, out_dtype=dtype)
     answer = run_once(partial(session.call, OPERATION, a.as_data(), b.as_data(), dtype))

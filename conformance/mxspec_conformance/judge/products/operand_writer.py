@@ -1,4 +1,4 @@
-"""What writes matrices of one side: codes from lattices of integers, scales with a purpose; each kind of side has its own."""
+"""Writes the matrices of one operand: codes from lattices of integers, and scales; each kind of operand has its own writer."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def find_lattice(values: bytes, most: int, reach: Reach) -> npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Pen(ABC):
-    """Writes matrices of one side. A sparse side keeps of what it is given two numbers, or pairs, of four; zeros go first."""
+class OperandWriter(ABC):
+    """Writes matrices of one operand. A sparse one keeps of what it is given two numbers, or pairs, of four; zeros go first."""
 
     spec: OperandSpec
     draw: np.random.Generator
@@ -86,7 +86,7 @@ class Pen(ABC):
         """A dense side of ordinary numbers in this side's format."""
 
     @abstractmethod
-    def write_ends(self, rows: int, k: int, other: Pen, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int] | None:
+    def write_ends(self, rows: int, k: int, other: OperandWriter, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int] | None:
         """A dense side under the ends of its scale format, and the exponents that the other side takes them back by; None:
         there are no scales. first: whether the side is a."""
 
@@ -169,7 +169,7 @@ class Pen(ABC):
         """Ordinary numbers in this side's format."""
         return self.thin(self.write_quantized(x), np.ones(x.shape, np.bool_))
 
-    def ends(self, rows: int, k: int, other: Pen, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int] | None:
+    def ends(self, rows: int, k: int, other: OperandWriter, *, first: bool) -> tuple[Numbers, npt.NDArray[Any] | int] | None:
         """As `write_ends`, sparse where the side is."""
         found = self.write_ends(rows, k, other, first=first)
         return None if found is None else (self.thin(found[0], np.ones((rows, k), np.bool_)), found[1])
