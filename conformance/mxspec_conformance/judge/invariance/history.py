@@ -41,7 +41,7 @@ VIEWS = (*ARRANGEMENTS[1:-2], *(name for name in MATRIX_ARRANGEMENTS if name != 
 TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 300, 400
 
 #: The first formats of a function are asked every verb; each of those behind them every so many, other ones of each.
-FORMATS_IN_FULL, VERB_SHARE = 8, 3
+FORMATS_IN_FULL, VERB_SHARE = 3, 3
 #: Rows and columns, or whatever else tells a workload how large a call is.
 Size = Any
 #: A call among others at once: function, arguments, options.
