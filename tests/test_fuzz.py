@@ -14,6 +14,7 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec_conformance.fuzzing.blocks import findings
 from mxspec_conformance.fuzzing.blocks.batch import draw_batch
 from mxspec_conformance.fuzzing.blocks.files import make_documents, read_findings
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
@@ -62,6 +63,19 @@ def test_bugs_that_need_more_than_one_block_or_lane_are_named(entry: Entry) -> N
     assert [f for f in found.findings if fuzzed.text in f.words], [f.words for f in found.findings]
     assert len(found.findings) <= fuzzed.findings
     assert all(f.nonzero <= fuzzed.lanes for f in found.findings)
+
+
+def test_what_is_not_minimized_fails_its_requirement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the time for shrinking is over, no part that was seen to be wrong passes."""
+    monkeypatch.setattr(findings, "MAX_TRIES", 0)
+    for name, topics in {"one_threshold": {"element"}, "one_value": {"value"}}.items():
+        fuzzed = PLANTED[name].fuzzed
+        assert fuzzed is not None
+        settings = Settings(seed=seed(), batches=fuzzed.batches, first=fuzzed.stop, profile=fuzzed.profile)
+        report = fuzz(PLANTED[name].target(), settings, in_process=True).report
+        assert report.exit_code == 1
+        assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == topics
+        assert all("not minimized" in r.note for r in report.requirements if r.verdict is Verdict.FAIL)
 
 
 @pytest.mark.parametrize("name", ["large_call", "second_call", "odd_stride", "one_value", "neighbours"])

@@ -249,7 +249,7 @@ def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_sc
     lines = [
         "import numpy as np, mxspec",
         f"x = np.zeros({fmt.k}, np.uint32)",
-        *_fit(f"x[{given[0]}] = {given[1]}"),
+        *(_fit(f"x[{given[0]}] = {given[1]}") if lanes else ()),
         *fit_call("q = mxspec.quantize", arguments),
         f"print(q.scales, q.codes)  # scale {want_scale:#04x}",
     ]

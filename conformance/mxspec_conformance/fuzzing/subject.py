@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -195,16 +196,19 @@ class Reduced:
     #: What was not seen again, and what was not tried: mismatches, products or batches.
     lost: int = 0
     left: int = 0
+    #: Of blocks: (format, topic) -> how many of those that were not tried.
+    left_topics: Counter[tuple[str, str]] = field(default_factory=Counter)
     lost_words: list[str] = field(default_factory=list)
     #: What makes everything that is wrong a deviation; None where something is wrong for another reason.
     deviation: Explanation | None = None
 
 
-def count_findings(own: Sequence[Finding], cases: int) -> Count:
-    """What findings of one topic come to."""
+def count_findings(own: Sequence[Finding], cases: int, left: int = 0) -> Count:
+    """What findings of one topic come to; left: wrong ones of it whose cause was not searched for."""
+    words = [f.words for f in own] + [f"{left} wrong blocks were not minimized"] * bool(left)
     return Count(
-        cases=cases, failing=sum(f.mismatches for f in own), labels=[f.failure.case[:120] for f in own],
-        note="; ".join(f.words for f in own)[:400], first=own[0].failure if own else None,
+        cases=cases, failing=sum(f.mismatches for f in own) + left, labels=[f.failure.case[:120] for f in own],
+        note="; ".join(words)[:400], first=own[0].failure if own else None,
     )  # fmt: skip
 
 

@@ -79,6 +79,7 @@ def reduce_mismatches(mismatches: Sequence[Sighting], session: TargetSession, re
             continue
         if tries >= MAX_TRIES or len(known) >= MAX_FINDINGS or time.monotonic() > deadline:
             reduced.left += 1
+            reduced.left_topics[job.fmt, _guess_topic(job, mismatch)] += 1
             continue
         tries += 1
         progress(f"reducing: {len(known)} causes")
@@ -119,17 +120,25 @@ def _reduce(job: BlockJob, mismatch: Mismatch, session: TargetSession, restart: 
     words = describe_cause(cause, seen, int(np.count_nonzero(block.view(np.uint32))))
     facts = cause.facts(*((seen.want_scale, seen.got_scale) if cause.part is Part.SCALE else (seen.expected, seen.returned)))
     return cause, BlockFinding(
-        job=job, topic=_topic(block, cause), words=words, facts=facts, mismatches=1, blocks=x, place=place, pattern=pattern,
+        job=job, topic=_find_topic(block, cause.part, cause), words=words, facts=facts, mismatches=1, blocks=x, place=place, pattern=pattern,
         how=pattern.words, nonzero=int(np.count_nonzero(x[place].view(np.uint32))), failure=_draw(job, block, pattern, seen, words),
     )  # fmt: skip
 
 
-def _topic(block: Float32s, cause: Cause) -> str:
-    if cause.pattern.kind is not PatternKind.BLOCK or cause.calls is not None:
+def _find_topic(block: Float32s, part: Part, cause: Cause | None = None) -> str:
+    if cause is not None and (cause.pattern.kind is not PatternKind.BLOCK or cause.calls is not None):
         return "calls"
     if not np.isfinite(block).all() or not block.any():
         return "special"
-    return {Part.SCALE: "scale", Part.CODE: "element"}.get(cause.part, cause.part.value)
+    return {Part.SCALE: "scale", Part.CODE: "element"}.get(part, part.value)
+
+
+def _guess_topic(job: BlockJob, mismatch: Mismatch) -> str:
+    """The topic of what is not reduced, as if it were wrong whatever the call."""
+    if job.decodes:
+        return "value" if mismatch.part is Part.VALUE else "value-zero-sign"
+    _, blocks, row = find_block(job, mismatch.batch, mismatch.call, mismatch.row)
+    return _find_topic(blocks[row], mismatch.part)
 
 
 def _draw(job: BlockJob, block: Float32s, pattern: CallPattern, seen: ObservedMismatch, words: str) -> Failure:

@@ -187,7 +187,7 @@ def _list_requirements(result: FormatResult, total: Result, reduced: Reduced) ->
     for topic in topics:
         level, text = _TEXTS[topic]
         own = [f for f in reduced.findings if f.job.fmt == result.format and f.topic == topic]
-        count = count_findings(own, total["blocks"])
+        count = count_findings(own, total["blocks"], reduced.left_topics[result.format, topic])
         if topic == "memory" and total["memory"]:
             count.failing, count.note = len(total["memory"]), "; ".join(total["memory"].values())[:400]
         if topic == "calls" and not own and reduced.lost:
