@@ -25,7 +25,8 @@ def find_profile(name: str, fmt: BlockFormat) -> Profile:
 
 
 def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, int, int]:
-    """The nearest of all profiles (`judge.nearest`), how many cases fail under it, and of how many.
+    """The profile that agrees with all that was observed, else the nearest normative one (`judge.nearest`), how many cases fail under it, and
+    of how many: what describes another library is no reference for a target that departs from it.
 
     Raises ValueError where the target answers nothing.
     """
@@ -33,5 +34,6 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
     asked = count_asked(observations)
     if not asked:
         raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
-    nearest = rank_profiles(observations, mxspec.list_profiles(fmt))[0]
+    ranked = rank_profiles(observations, mxspec.list_profiles(fmt))
+    nearest = next(s for s in ranked if s.identical or s.profile.kind is Kind.NORMATIVE)
     return nearest.profile, nearest.failing, asked
