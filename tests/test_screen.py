@@ -59,7 +59,7 @@ def test_check_at_80_columns(arguments: list[str], tmp_path: Path, monkeypatch: 
     hold_the_line(done.output)
     assert " ".join(done.output.split()).count('LAYOUT = "nibble-low"') <= 3  # a refusal adds its own advice
     lines = done.output.splitlines()
-    assert "failing: hard cases that contradict the profile; nearest: that with the fewest" in lines
+    assert "failing: cases that contradict the profile; nearest: the one that agrees best" in lines
 
 
 def test_a_reason_stands_once_below_its_rows(

@@ -37,8 +37,8 @@ _STYLES = {
 #: Requirements of one reason that the screen names.
 _MOST_NAMED = 6
 #: What the words on the screen mean, for people who see them for the first time; each at most 80 columns.
-_OF_FORMATS = "failing: hard cases that contradict the profile; nearest: that with the fewest"
-_OF_VERDICTS = "deviation: all failing cases have one other profile's bits; fail: they have not"
+_OF_FORMATS = "failing: cases that contradict the profile; nearest: the one that agrees best"
+_OF_VERDICTS = "deviation: one other profile explains every failing case; fail: none does"
 
 
 def _name_subject(report: Report) -> str:
@@ -278,7 +278,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
     fine = not any(r.verdict not in GOOD for r in report.requirements)
     conclusion = {
-        0: f"all {'requirements that were asked for' if 'only' in report.details else 'supported requirements'} pass{waived}" if fine else f"nothing fails that counts{limited}",
+        0: f"all {'requested requirements' if 'only' in report.details else 'supported requirements'} pass{waived}" if fine else f"nothing fails that counts{limited}",
         1: "not all requirements pass",
         2: "nothing could be judged",
     }

@@ -133,7 +133,7 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
     target = report.target
     headline = HEADLINES[document["exit_code"]]
     if document["exit_code"] == 0 and "only" in report.details:
-        headline = f"All requirements that were asked for pass: {report.details['only']}"
+        headline = f"All requested requirements pass: {report.details['only']}"
     if document["exit_code"] == 0 and (waived := document["counts"].get("waived")):
         headline += f", or are waived ({waived})"
     if fewer := report.details.get("fewer_cases"):

@@ -63,8 +63,8 @@ class Stand(Enum):
     DIFFERS = "differs from"
     #: The scales are searched; the elements are right under them.
     ELEMENTS = "elements as"
-    #: Nothing fails of the requirements that were asked for; there are others.
-    PART = "passes what was asked of"
+    #: Nothing fails of the requested requirements; there are others.
+    PART = "passes the requested part of"
     #: No call of the vectors has an answer: no bit could be compared with any profile's.
     SILENT = "answers nothing"
     #: The target supports nothing of it.
@@ -108,7 +108,9 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
             stand = Stand.PART
     unmet = [r for r in own if r.verdict not in (Verdict.PASS, Verdict.OPEN)]
     failing, cases = result.failing, result.cases
-    if unmet and not failing:  # "0" would deny them
+    if stand is Stand.PART:  # the cases of others say nothing of it
+        failing, cases = 0, sum(r.cases for r in own)
+    elif unmet and not failing:  # "0" would deny them
         failing, cases = sum(r.failing for r in unmet), sum(r.cases for r in own)
     return Conclusion(stand, result.judged_against, result.operations == ["dequantize"], failing, cases)
 
