@@ -21,10 +21,10 @@ judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor tor
 site: $(VENV)/light.done ## all committed results as a static site: open build/site/index.html
 	@$(BIN)/mxspec site reports --docs docs -o build/site
 
-test: $(VENV)/test.done ## style, types, imports and the quick tests: at most five minutes on two cores
+test: $(VENV)/test.done ## style, types, imports and the quick tests: about 14 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint check-tests
 
-test-long: $(VENV)/test.done ## the tests that tests/long.py lists; the coverage that it prints is of both commands
+test-long: $(VENV)/test.done ## the tests that tests/long.py lists, about 70 minutes on two cores; the coverage that it prints is of both commands
 	$(PYTEST) -m long
 
 test-deep: $(VENV)/test.done ## the tests of Hypothesis with 2,000 examples each; about an hour

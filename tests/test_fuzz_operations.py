@@ -125,7 +125,7 @@ def test_what_depends_on_the_next_group_is_said() -> None:
     mutant = find_mutant("affine-dequantize-next-scale")
     found = campaign(Affine(mutant.id, mutant.formats[:1], mutant.change), mutant.function)
     words = [f.words for f in found.operations]
-    assert "the scale of the next group is used, only beside other groups" in words
+    assert "the scale of the next group is used, only next to other groups" in words
 
 
 class Swapped:

@@ -153,7 +153,7 @@ def test_chunks_of_all_float32_maxima_are_asked_and_told() -> None:
     assert claim["chunks"] == "127"
     assert claim["exhaustive"] == (1 << 24) - (1 << 23)
     assert requirement(report, "scale-float32").cases == claim["exhaustive"]
-    assert "8,388,608 of all 2,139,095,039 asked, a part" in " ".join(report.details["statements"])
+    assert "8,388,608 of all 2,139,095,039 tested, a part" in " ".join(report.details["statements"])
 
 
 class Sparse:

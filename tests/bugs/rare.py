@@ -65,7 +65,7 @@ def _entry(
 
 ENTRIES: tuple[Entry, ...] = (
     _entry("wide", "block 2 of a row takes the scale of block 0", "mxfp4", lambda: third_block_takes_the_first_scale, "as block 2 of ", "quantize/axis,call-size,overflow,tie-even"),
-    _entry("equal", "of equal neighbouring rows the second gets the codes before", "mxfp4", lambda: equal_neighbours_get_older_codes, "beside the others", "quantize/call-size"),
+    _entry("equal", "of equal neighbouring rows the second gets the codes before", "mxfp4", lambda: equal_neighbours_get_older_codes, "together with the others", "quantize/call-size"),
     _entry(
         "half", "a maximum in the upper half behind a -0 in lane 0 gets twice its scale", "mxfp6_e2m3",
         lambda: maximum_in_the_upper_half_and_a_negative_zero_first, "with the maximum in lanes 16 to 31", "quantize/call-size,mixture,scale-boundary,subnormal,tie-even",

@@ -175,7 +175,7 @@ def test_a_scale_that_is_not_offered_hides_no_wrong_value() -> None:
         code = requirement(report, "dequantize/mxfp4/code")
         assert (code.verdict.value, report.exit_code) == (verdict, wrong)
         assert report.formats[0].causes == []
-        assert code.cases == 254  # the ends of the range count as scale codes; one case is every code beside every other
+        assert code.cases == 254  # the ends of the range count as scale codes; one case is every pair of adjacent codes
 
 
 def test_raising_on_nan_alone_is_open() -> None:

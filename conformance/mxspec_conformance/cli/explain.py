@@ -128,7 +128,7 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.argument("format_name", metavar="FORMAT")
 @click.argument("values", nargs=-1, metavar="VALUES...")
 @click.option("--profile", help="The profile; default: mx-floor, nvfp4-te for nvfp4.")
-@click.option("--against", help="A second profile, shown beside the first.")
+@click.option("--against", help="A second profile, shown next to the first.")
 @click.option(
     "--tensor-scale", metavar="KIND=NUMBER|auto", help="NVFP4: the tensor scale; KIND is decode, encode or amax, NUMBER a decimal or float32 bits."
 )

@@ -55,8 +55,8 @@ class CallPattern:
                 line, place = divmod(self.place, self.width)
                 lines = self.blocks // self.width
                 whole = f"{lines} {self.line}{'' if lines == 1 else 's'} of {self.width}"
-                return f"as {self.item} {place} of {self.line} {line} of a call of {whole}, beside the others{lies}"
-            return f"as {self.item} {self.place} of a call of {self.blocks}, beside the others{lies}"
+                return f"as {self.item} {place} of {self.line} {line} of a call of {whole}, together with the others{lies}"
+            return f"as {self.item} {self.place} of a call of {self.blocks}, together with the others{lies}"
         if self.kind is PatternKind.ARRANGED:
             return f"from an input that lies in memory as {self.arrangement!r}"
         if self.kind is PatternKind.REUSED:

@@ -158,7 +158,7 @@ class Dependence(StrEnum):
     LAST_CALL = "only after another call"
     #: It was wrong in its batch, and is neither alone nor after the call before it.
     EARLIER_CALLS = "only after earlier calls"
-    NEIGHBOURS = "only beside other groups"
+    NEIGHBOURS = "only next to other groups"
     CALL = "only in some calls"
 
 

@@ -225,7 +225,7 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
     first: dict[str, Failure] = {}
     in_table = bool(scorecard.tally("code").failing)  # whose case then is the one to show
     for number, codes in enumerate(np.array_split(every, -(-every.size // largest)) if len(every[0]) <= largest else ()):
-        label = f"every code beside every other{f', {number + 1}' if number else ''}"
+        label = f"every pair of adjacent codes{f', {number + 1}' if number else ''}"
         if not keeps_call(CALLS, f"dequantize/{fmt.name}", label, quick=fmt.element.bits < 8):
             continue
         scales = np.full((len(codes), codes.shape[1] // fmt.k), scale, np.uint8)

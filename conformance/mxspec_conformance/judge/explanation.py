@@ -107,7 +107,7 @@ class ConversionMistake(StrEnum):
     TOP_FIELD_FULL = "the largest exponent held no numbers, and they saturated"
     SIGNED_MAXIMUM = "the largest number were taken, not the largest magnitude"
     UNGUARDED = "2688 were divided by the largest magnitude, however small or large that is"
-    RECIPROCAL = "a rounded reciprocal were multiplied with, where a quotient is asked for"
+    RECIPROCAL = "a rounded reciprocal were multiplied with, where a quotient is required"
     NAN_IN_A_RANGE = "finite overflow were NaN in a range of numbers, and saturated beyond"
     FRACTION_IN_PART = "some bits of the fraction were not looked at"
     ADDED_TO_BFLOAT16 = "the scale's exponent were added to the 16 bits of the element as bfloat16, and ran into its sign"

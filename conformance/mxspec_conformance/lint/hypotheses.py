@@ -43,7 +43,7 @@ class Departure(StrEnum):
     ZERO_POINT = "zero-point"
     #: The bits of scales and biases are those of the other 16-bit float.
     DTYPE = "dtype"
-    #: Scales, zero points or biases stand beside the group before or after theirs.
+    #: Scales, zero points or biases belong to the group before or after.
     GROUP = "group"
     #: Codes are two's complement where they are due as unsigned numbers, or the reverse.
     COMPLEMENT = "complement"

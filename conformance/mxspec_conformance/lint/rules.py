@@ -117,7 +117,7 @@ _OTHERS = (
     Rule("against/interleave", _E, "eight integers of a word stand in AWQ's order where the first is due in the lowest bits, or the reverse", "AWQ's words hold 0, 2, 4, 6, 1, 3, 5, 7 from the lowest bits; all other conventions hold them in order"),
     Rule("against/zero-point", _E, "every zero point is the right one plus one number", "gptq (v1) stores zero - 1, gptq_v2, awq and pack-quantized zero: correct checkpoint_format, or the zero points"),
     Rule("against/dtype", _E, "scales and biases hold the bits of the other 16-bit float", "convert values (astype), never bits (view), or name the dtype that they are of"),
-    Rule("against/group", _E, "scales, zero points or biases stand beside the group before or after theirs", "store those of group g at place g"),
+    Rule("against/group", _E, "scales, zero points or biases belong to the group before or after", "store those of group g at place g"),
     Rule("against/complement", _E, "codes have their highest bit inverted: two's complement where unsigned numbers are due, or the reverse", "store code + 2^(bits - 1), without a sign"),
     Rule("against/sign", _E, "every bias has the wrong sign", "a value is q * s + b: store b, not -b"),
     Rule("against/profile", _W, "the tensor follows another profile than the one asked for", "quantize with the profile asked for, or ask for the other"),

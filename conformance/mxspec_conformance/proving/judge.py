@@ -199,7 +199,7 @@ class ProofJudge:
                 "changes among them: exhaustive if the target's scale is monotone between"
             )
         if asked:
-            parts.append(f"all {largest:,} asked" if asked >= largest else f"{asked:,} of all {largest:,} asked, a part")
+            parts.append(f"all {largest:,} tested" if asked >= largest else f"{asked:,} of all {largest:,} tested, a part")
         self.statements.append(f"float32 maxima{_name_tensor(tensor)}: {'; '.join(parts) or 'no answer'}")
 
     def _judge_values(self, name: str, result: Result) -> None:
@@ -236,7 +236,7 @@ class ProofJudge:
     def _conclude(self, topic: str, count: Count) -> Requirement:
         level, text = _TEXTS[topic]
         if topic in self._parts and not count.failing:
-            count.note = "no counterexample in the part that was asked; not a proof"
+            count.note = "no counterexample in the tested part; not a proof"
         level = bind_level(level, self.fmt.name, described=self.profile.kind is not Kind.NORMATIVE)
         return judge_count(f"prove/{self.fmt.name}/{topic}", level, text, count)
 

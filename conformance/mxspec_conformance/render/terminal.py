@@ -295,7 +295,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
     if fewer := report.details.get("fewer_cases", ()):
         more = f" and {len(fewer) - _MOST_NAMED} more" if len(fewer) > _MOST_NAMED else ""
-        console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a target that runs is asked more calls than a results file stores)"))
+        console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a live target is called more often than a results file stores)"))
     if changes := report.environment.get("float_environment"):
         console.print(
             f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "
@@ -304,7 +304,7 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     print_legend([report], console)
     if report.baseline is not None:
         b = report.baseline
-        console.print(Text(f"beside the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
+        console.print(Text(f"compared with the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
         if b.level:
             console.print(Text(explain_level("the baseline", b.level, report.level)))
         for name in b.new:

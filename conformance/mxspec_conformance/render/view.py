@@ -137,7 +137,7 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
     if document["exit_code"] == 0 and (waived := document["counts"].get("waived")):
         headline += f", or are waived ({waived})"
     if fewer := report.details.get("fewer_cases"):
-        headline += f"; of {len(fewer)} requirements a results file stores fewer cases than a target that runs is asked"
+        headline += f"; of {len(fewer)} requirements a results file stores fewer cases than a live target gets"
     return ResultView(
         document=document,
         report=report,

@@ -70,7 +70,7 @@ class SubprocessSession:
             code = describe_exit(self._process.wait(5))
             raise self._failed_start(f"{self._spec} ended the process while it was loaded ({code})") from None
         except FrameError as error:
-            raise self._failed_start(f"{self._spec} spoiled the judge's wire while it was loaded: {error}") from None
+            raise self._failed_start(f"{self._spec} corrupted the judge's protocol stream while it was loaded: {error}") from None
         except BaseException:
             self.close()
             raise

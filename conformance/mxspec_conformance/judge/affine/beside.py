@@ -17,7 +17,7 @@ from mxspec.affine.profiles import get_affine_profile
 from mxspec_vectors.affine_cases import AffineAnswer, AffineGroupCase
 
 #: How the names of these groups begin.
-BESIDE = "beside midpoints, "
+BESIDE = "next to midpoints, "
 #: Binary logarithms of the distance from a midpoint, in steps.
 DISTANCES = (-6, -8, -9, -10, -12)
 

@@ -183,7 +183,7 @@ def _count_neighbours(session: TargetSession, name: str, case: AffineStoredCase,
 
     case: whose dtypes the call has.
     """
-    label, fmt = "every code beside every other", read_operand(name).format
+    label, fmt = "every pair of adjacent codes", read_operand(name).format
     codes = list_neighbours(1 << fmt.bits, fmt.group)
     if codes.size > LARGEST_OF.get(session.transport, codes.size) or not keeps_call("affine", fmt.name, label, quick=fmt.bits < 8):
         return

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mxspec.formats import ScalarFormat
 
-LABEL = "numbers in float64, which is not offered, beside ties"
+LABEL = "numbers in float64, which is not offered, next to ties"
 TEXT = "codes are neither those of the nearest float32 numbers, nor those of the numbers as they are"
 
 

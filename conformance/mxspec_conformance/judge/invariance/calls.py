@@ -87,7 +87,7 @@ SIZES: tuple[Size, ...] = (
     Size(16384, 64, "2^20 elements"),
     Size(1, 1048576, "2^20 elements in one row"),
     Size(2048, 2048, "2^22 elements, whole tiles: weights are powers of two"),
-    Size(2049, 2080, "more than 2^22 elements, odd rows, blocks beside those of tiles"),
+    Size(2049, 2080, "more than 2^22 elements, odd rows, blocks next to those of tiles"),
 )
 
 #: Rows of one block each.
