@@ -14,12 +14,15 @@ import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS
+from mxspec.profiles.schema import Kind
+from mxspec_conformance.campaign.profile import nearest_profile
 from mxspec_conformance.fuzzing.blocks import findings
 from mxspec_conformance.fuzzing.blocks.batch import draw_batch
 from mxspec_conformance.fuzzing.blocks.files import make_documents, read_findings
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.fuzzing.run import fuzz, replay, run_batch, save
 from mxspec_conformance.fuzzing.subject import Campaign, Restart, Settings
+from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable
 from mxspec_conformance.targets.errors import TargetError
@@ -28,6 +31,7 @@ from mxspec_vectors.compact import pack
 from mxspec_vectors.verify import load_schema
 
 from tests.bugs import Entry, planted, rare
+from tests.judge.reading import AWAY
 from tests.support import bits_of, seed
 
 PLANTED = {entry.id: entry for entry in planted.ENTRIES}
@@ -249,6 +253,16 @@ def test_the_profile_that_explains_most_is_chosen() -> None:
     assert not found.findings
     against = fuzz("gguf", Settings(seed=seed(), batches=1, formats=("mxfp4",), profile="mx-floor"), in_process=True)
     assert any("instead of" in f.words for f in against.findings)
+
+
+@pytest.mark.parametrize("kept", [Kind.NORMATIVE, Kind.DESCRIPTIVE])
+def test_a_profile_is_chosen_whatever_kinds_there_are(kept: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a target that departs from all of them, and of a format that has no normative one."""
+    some = [p for p in mxspec.list_profiles("mxfp4") if p.kind is kept]
+    monkeypatch.setattr(mxspec, "list_profiles", lambda *_: some)
+    assert nearest_profile(open_target(AWAY, in_process=True), BLOCKS["mxfp4"])[0] in some
+    (result,) = check(AWAY, in_process=True, formats=["mxfp4"], only="quantize/mxfp4/exact").formats
+    assert result.judged_against in {p.id for p in some}
 
 
 def test_formats_and_profiles_that_do_not_fit_are_refused() -> None:

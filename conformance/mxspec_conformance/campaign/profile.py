@@ -25,8 +25,10 @@ def find_profile(name: str, fmt: BlockFormat) -> Profile:
 
 
 def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, int, int]:
-    """The profile that agrees with all that was observed, else the nearest normative one (`judge.nearest`), how many cases fail under it, and
-    of how many: what describes another library is no reference for a target that departs from it.
+    """The profile that agrees with all that was observed, else the nearest normative one (`judge.nearest`), how many cases fail under it,
+    and of how many: what describes another library is no reference for a target that departs from it.
+
+    Of a registered format without a normative profile, the nearest of all.
 
     Raises ValueError where the target answers nothing.
     """
@@ -35,5 +37,5 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
     if not asked:
         raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
     ranked = rank_profiles(observations, mxspec.list_profiles(fmt))
-    nearest = next(s for s in ranked if s.identical or s.profile.kind is Kind.NORMATIVE)
+    nearest = next((s for s in ranked if s.identical or s.profile.kind is Kind.NORMATIVE), ranked[0])
     return nearest.profile, nearest.failing, asked

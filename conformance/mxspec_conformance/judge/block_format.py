@@ -47,7 +47,7 @@ def check_format(
     profile = asked or find_claim(session, fmt)
     observations = Observations(session, fmt)
     block, profiles = observations.fmt, mxspec.list_profiles(fmt)
-    candidates = [p for p in profiles if p.kind is Kind.NORMATIVE]
+    candidates = [p for p in profiles if p.kind is Kind.NORMATIVE] or list(profiles)  # a registered format may have none
     normative = tuple(p.id for p in candidates)
     if profile is not None and profile not in normative:
         candidates.append(mxspec.get_profile(profile, fmt))

@@ -3,7 +3,7 @@
 What legitimate kernels do differently is not drawn: numbers that are subnormal in float32 (some units flush them), products of
 scales that float32 does not hold, zeros under scales far above the products beside them (some units align by them).
 
-Codes, scales, zero points, biases and metadata are written by the judge's writers; here is decided which, of what size, how often.
+Codes, scales, zero points, biases and metadata are written by the judge's operand writers; here is decided which, of what size, how often.
 """
 
 from __future__ import annotations
