@@ -7,7 +7,7 @@ from difflib import get_close_matches
 import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge.nearest import count_asked, rank_profiles
+from mxspec_conformance.judge.nearest import answers_anything, count_asked, rank_profiles
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -34,7 +34,7 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
     """
     observations = Observations(session, fmt)
     asked = count_asked(observations)
-    if not asked:
+    if not asked or not answers_anything(observations):
         raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
     ranked = rank_profiles(observations, mxspec.list_profiles(fmt))
     nearest = next((s for s in ranked if s.identical or s.profile.kind is Kind.NORMATIVE), ranked[0])

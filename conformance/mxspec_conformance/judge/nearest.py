@@ -51,6 +51,12 @@ def count_asked(observations: Observations) -> int:
     return asked or count_values(observations.tables, observations.fmt)
 
 
+def answers_anything(observations: Observations) -> bool:
+    """Whether a single block, maximum or table has an answer."""
+    returned = [*(i.returned for i in observations.scales), *(t.returned for t in observations.tables)]
+    return bool(observations.answered) or any(not isinstance(r, NoAnswer) for r in returned)
+
+
 def count_declined(observations: Observations, profile: Profile) -> int:
     """Cases of a profile for which `quantize` was called, and says that it does not offer them; where tables alone are judged, the
     entries that `dequantize` refuses.
