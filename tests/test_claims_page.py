@@ -10,7 +10,7 @@ import pytest
 from tests.pages import claims
 from tests.pages.claims import CLAIMS, Basis, Document, Evidence, Range, Verdict, between, exactly, printed
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "claims.md"
+PAGE = Path(__file__).resolve().parents[1] / "reports" / "claims.md"
 BY_ID = {c.id: c for c in CLAIMS}
 
 
@@ -21,7 +21,7 @@ def evidence() -> Evidence:
 
 def test_the_page_is_what_is_evaluated(evidence: Evidence) -> None:
     text = PAGE.read_text("utf-8")
-    assert claims.render_page(text, CLAIMS, evidence) == text, "run `python -m tests.pages.claims --page docs/claims.md`"
+    assert claims.render_page(text, CLAIMS, evidence) == text, "run `python -m tests.pages.claims --page reports/claims.md`"
 
 
 def test_every_claim_is_decided_or_says_why_not(evidence: Evidence) -> None:

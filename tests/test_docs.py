@@ -22,7 +22,7 @@ from mxspec_vectors.topics import TOPICS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "vectors" / "README.md"])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "reports").rglob("*.md"), ROOT / "vectors" / "README.md"])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -246,8 +246,8 @@ def test_the_speed_page_is_the_published_measurement() -> None:
     from mxspec_lab.bench import format_bench
 
     result = json.loads((ROOT / "reports" / "bench" / "cpu.json").read_text("ascii"))
-    assert (ROOT / "docs" / "speed.md").read_text("utf-8").endswith(format_bench(result)), (
-        "replace the tables of docs/speed.md by the output of: python -m mxspec_lab bench --markdown reports/bench/cpu.json"
+    assert (ROOT / "reports" / "bench" / "speed.md").read_text("utf-8").endswith(format_bench(result)), (
+        "replace the tables of reports/bench/speed.md by the output of: python -m mxspec_lab bench --markdown reports/bench/cpu.json"
     )
 
 
@@ -286,8 +286,8 @@ def test_nothing_installs_mxspec_by_a_name_that_anybody_can_register() -> None:
 
 def test_help_and_pages_use_the_terms_of_the_field() -> None:
     texts = {**dict(help_texts(root_context())), **{name_of(p): prose(p.read_text("utf-8")) for p in PAGES}}
-    # Generated from the laboratory's and the layouts' own texts.
-    texts = {name: text for name, text in texts.items() if name not in ("docs/mutants.md", "docs/layouts.md")}
+    # Results, generated from the laboratory's and the layouts' own texts.
+    texts = {name: text for name, text in texts.items() if not name.startswith("reports/")}
     assert {name: found for name, text in texts.items() if (found := HOMELY.findall(text))} == {}
 
 
@@ -299,7 +299,7 @@ RUNNABLE = (
     "docs/lightx2v.md", "docs/products.md", "docs/python.md", "docs/sparsity.md",
 )  # fmt: skip
 #: Pages whose Python needs what is not here, or is a part of a file: a GPU, the user's own library, one of our tables.
-EXCERPTS = ("docs/gpu.md", "docs/mutants.md", "docs/requirements.md", "docs/targets.md")
+EXCERPTS = ("docs/gpu.md", "docs/mutants.md", "docs/requirements.md", "docs/targets.md", "reports/kits/trials.md")
 _MODEL = """
 import numpy as np, mxspec
 from hypothesis import HealthCheck, settings

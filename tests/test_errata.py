@@ -14,7 +14,7 @@ from mxspec.dot import ACCUMULATORS
 from mxspec_conformance.mutants import list_mutants
 from mxspec_gpu.build import import_nvrtc
 
-PAGE = (Path(__file__).parents[1] / "docs/errata.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[1] / "reports/errata.md").read_text("utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.splitlines()

@@ -378,6 +378,6 @@ def test_picture_shows_every_bit_of_every_item_once(layout: Layout) -> None:
 
 
 def test_documented_catalogue_is_the_catalogue() -> None:
-    """docs/layouts.md ends in what `mxspec layouts --markdown` prints."""
-    text = (Path(__file__).parents[1] / "docs" / "layouts.md").read_text("utf-8")
+    """reports/layouts.md ends in what `mxspec layouts --markdown` prints."""
+    text = (Path(__file__).parents[1] / "reports" / "layouts.md").read_text("utf-8")
     assert text.partition("## Catalogue\n\n")[2] == render_markdown()

@@ -201,7 +201,7 @@ def test_the_blind_table_is_of_todays_vectors_and_leaves_no_gap() -> None:
 
 
 def test_the_page_shows_what_is_published() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "mutants.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "reports" / "mutants" / "tables.md").read_text("utf-8")
     tables = make_tables(published(), read_report("automatic.json"), read_report("independent.json"))
     assert page == fill(page, tables), "run `python -m mxspec_lab mutants document`"
 

@@ -8,6 +8,7 @@ of tests/test_atlas_numbers.py are checked whole, and there.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -71,7 +72,9 @@ def list_numbers(block: str) -> list[str]:
 def list_blocks(page: str) -> Iterator[tuple[bool, str]]:
     """Paragraphs, items of lists and rows of tables, and whether each cites a result or is a table below one that does."""
     cited = False
-    for part in re.split(r"\n\s*\n", FENCE.sub("", (ROOT / page).read_text("utf-8"))):
+    text = FENCE.sub("", (ROOT / page).read_text("utf-8"))
+    text = re.sub(r"(?<=\]\()[\w/.-]+\.json", lambda link: posixpath.normpath(posixpath.join(posixpath.dirname(page), link[0])), text)
+    for part in re.split(r"\n\s*\n", text):
         lines = part.strip()
         if lines.startswith("#"):
             cited = False
@@ -291,6 +294,11 @@ def strides(fmt: str) -> list[str]:
     ]
 
 
+#: Pages for people, and results that they were parts of.
+PAGES = sorted([
+    *(p.relative_to(ROOT).as_posix() for folder in ("docs", "reports") for p in (ROOT / folder).glob("*.md")),
+    "reports/bench/speed.md", "reports/mutants/tables.md",
+])  # fmt: skip
 GPU, KITS = "docs/gpu.md", "docs/kits.md"
 US, MIX = ("microseconds",), ("percent_of_mix",)
 #: Sections of the differential run, as the rows of the table name them.
@@ -389,11 +397,11 @@ SAID = (
 ELSEWHERE = (
     *((GPU, f"| {size} | {us}", "tests/test_gpu_api.py::test_the_page_shows_square_blocks")
       for size, us in (("16384 x 16384", 224), ("8192 x 8192", 60), ("4096 x 4096", 18), ("1024 x 4096", 8))),
-    ("docs/acceptance.md", "", "tests/test_product_acceptance.py"),
-    ("docs/claims.md", "", "tests/test_claims_page.py"),
-    ("docs/speed.md", "", "tests/test_docs.py::test_the_speed_page_is_the_published_measurement"),
+    ("reports/acceptance.md", "", "tests/test_product_acceptance.py"),
+    ("reports/claims.md", "", "tests/test_claims_page.py"),
+    ("reports/bench/speed.md", "", "tests/test_docs.py::test_the_speed_page_is_the_published_measurement"),
     ("docs/atlas.md", "", "tests/test_atlas_numbers.py"),
-    ("docs/mutants.md", "|", "tests/test_mutants.py::test_the_page_shows_what_is_published"),
+    ("reports/mutants/tables.md", "", "tests/test_mutants.py::test_the_page_shows_what_is_published"),
     ("docs/kits.md", "| mxf", "tests/test_kits.py::test_the_published_numbers_are_of_the_published_choice"),
     ("docs/gpu.md", "| ` |", "tests/test_page_numbers.py::test_libraries_on_a_gpu_are_shown_as_they_were_judged"),
     (
@@ -460,7 +468,7 @@ def test_what_is_held_elsewhere_is(test: str) -> None:
     assert f"def {name}" in (ROOT / path).read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").glob("*.md")))
+@pytest.mark.parametrize("page", PAGES)
 def test_no_number_beside_a_citation_stands_unchecked(page: str) -> None:
     held = [quote.start for quote in QUOTES if quote.page == page] + [start for p, start, _ in ELSEWHERE if p == page]
     unchecked = {

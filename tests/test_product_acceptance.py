@@ -20,7 +20,7 @@ from mxspec_lab.products.wrong import list_wrong
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "reports" / "mutants" / "acceptance.json"
 DOCUMENT: dict[str, Any] = json.loads(REPORT.read_text("ascii"))
-RENEW = "run `python -m mxspec_lab.products.acceptance --json reports/mutants/acceptance.json --page docs/acceptance.md`"
+RENEW = "run `python -m mxspec_lab.products.acceptance --json reports/mutants/acceptance.json --page reports/acceptance.md`"
 RULE = {rule.id: rule for rule in RULES}
 
 
@@ -32,7 +32,7 @@ def test_it_is_current() -> None:
 
 
 def test_the_page_shows_its_numbers() -> None:
-    page = (ROOT / "docs" / "acceptance.md").read_text("utf-8")
+    page = (ROOT / "reports" / "acceptance.md").read_text("utf-8")
     assert f"<!-- numbers -->\n{render_tables(DOCUMENT)}<!-- end -->" in page, RENEW
     m, n, k = DOCUMENT["shape"]
     assert f"{m} x {n} outputs, k = {k}" in page

@@ -9,7 +9,7 @@ from tests.pages.sentences import MX, PAGE, SENTENCES, Asked, Sentence, count_ca
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text("utf-8") == render(), "run: python -m tests.pages.sentences --page docs/ocp.md"
+    assert PAGE.read_text("utf-8") == render(), "run: python -m tests.pages.sentences --page reports/peers/ocp.md"
 
 
 def test_every_sentence_that_asks_has_cases() -> None:

@@ -490,7 +490,7 @@ def format_bench(result: dict[str, Any]) -> str:
 @click.option("--no-commands", is_flag=True, help="Skip the measurements of whole commands.")
 @click.option(
     "--markdown", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Print the tables of docs/speed.md from this result and exit.",
+    help="Print the tables of reports/bench/speed.md from this result and exit.",
 )  # fmt: skip
 def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, markdown: Path | None) -> None:
     """Benchmark the model against a plain memory copy."""

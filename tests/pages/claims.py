@@ -1,6 +1,6 @@
-"""The table of docs/claims.md: what five circulating documents claim in numbers, and what computing or measuring gives.
+"""The table of reports/claims.md: what five circulating documents claim in numbers, and what computing or measuring gives.
 
-    python -m tests.pages.claims [--page docs/claims.md]
+    python -m tests.pages.claims [--page reports/claims.md]
 
 A claim is data: its numbers as a range, and where the answer comes from. What can be computed is computed here, from formats and
 layouts; what was measured is read from committed results of the GPU and of the small transformer. Whether a claim holds follows from the two ranges.

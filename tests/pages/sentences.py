@@ -1,6 +1,6 @@
 """From each normative sentence of OCP MX v1.0 to the cases that ask for it and to the implementations that differ.
 
-    python -m tests.pages.sentences [--page docs/ocp.md]
+    python -m tests.pages.sentences [--page reports/peers/ocp.md]
 
 Sentences are in our words, by their sections. Cases are those of the vectors; implementations those of reports/peers, in their newest version.
 """
@@ -28,7 +28,7 @@ FP8_BLOCKS = ("mxfp8_e4m3", "mxfp8_e5m2")
 SMALL_BLOCKS = tuple(name for name in MX if name not in FP8_BLOCKS)
 FP8, SMALL = ("e4m3", "e5m2"), ("e3m2", "e2m3", "e2m1", "int8")
 ROUNDED = ("tie-even", "below-tie", "above-tie", "exact", "mixture", "position")
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "ocp.md"
+PAGE = Path(__file__).resolve().parents[2] / "reports" / "peers" / "ocp.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Sentence:
 
 
 SENTENCES: tuple[Sentence, ...] = (
-    Sentence("5.1", Level.OPEN, "Elements and scale may be stored together or apart.", (), "layouts are contracts of their own: [layouts](layouts.md)"),
+    Sentence("5.1", Level.OPEN, "Elements and scale may be stored together or apart.", (), "layouts are contracts of their own: [layouts](../../docs/layouts.md)"),
     Sentence("5.1", Level.MUST, "Value i of a block is the scale times element i.", (Asked("dequantize", MX, ("code", "scale-code")),),
              "products beyond float32 are open, and are not asked"),
     Sentence("5.2", Level.MUST, "A format that is supported has the parameters of its row: 32 elements under one E8M0 scale.",
@@ -72,7 +72,7 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence("5.3.1", Level.MUST, "A NaN stays a NaN in FP8 elements, as OFP8 has it.", (Asked("encode", FP8, ("nan",)), Asked("quantize", FP8_BLOCKS, ("nan",)))),
     Sentence("5.3.2 to 5.3.4", Level.MUST, "Conversion to FP6, FP4 and INT8 supports rounding to the nearest, ties to even.",
              (Asked("encode", SMALL, ROUNDED), Asked("quantize", SMALL_BLOCKS, ROUNDED)), "judged in the one mode that a target offers, given its own scale"),
-    Sentence("5.3.2 to 5.3.4", Level.OPEN, "Other roundings may be supported.", (), "profiles with other roundings: [identify](identify.md)"),
+    Sentence("5.3.2 to 5.3.4", Level.OPEN, "Other roundings may be supported.", (), "profiles with other roundings: [identify](../../docs/identify.md)"),
     Sentence("5.3.2 to 5.3.4", Level.MUST, "What rounds beyond the largest number becomes that number, sign kept.",
              (Asked("encode", SMALL, ("overflow",)), Asked("quantize", SMALL_BLOCKS, ("overflow",)))),
     Sentence("5.3.2 to 5.3.4", Level.MUST, "What rounds below the smallest subnormal becomes zero; subnormal elements are numbers.",
@@ -88,7 +88,7 @@ SENTENCES: tuple[Sentence, ...] = (
     Sentence("6.1", Level.MUST, "The product of two blocks is both scales times the sum of the elements' products.",
              (Asked("matmul", tuple(f"{a}@{a}" for a in MX), ("identity", "code", "sum", "block-scale", "shape", "scale-code")),), "asked where all orders give one result"),
     Sentence("6.1", Level.OPEN, "Its inner precision and order are the implementation's.", (Asked("matmul", tuple(f"{a}@{a}" for a in MX), ("interval", "overflow")),),
-             "an interval for the class of additions that a target declares: [products](products.md)"),
+             "an interval for the class of additions that a target declares: [products](../../docs/products.md)"),
     Sentence("6.2", Level.SHOULD, "A general product's result is float32.", (), "16-bit outputs are a declaration of the target"),
     Sentence("6.3", Level.MUST, "There is a conversion of 32 numbers to a block.", (), "a target without `quantize` is judged by what it has"),
     Sentence("6.3", Level.SHOULD, "The scale is the largest power of two not above the largest magnitude, over the element type's largest power of two.",
@@ -145,7 +145,7 @@ def describe_cases(sentence: Sentence) -> str:
         found = [n for (o, f, t), n in counts.items() if asked.covers(o, f, t)]
         topics = [t for t in asked.topics if any(asked.covers(o, f, t) and topic == t for o, f, topic in counts)]
         files = "dot" if asked.operation == "matmul" else asked.operation
-        parts.append(f"{sum(found)} of [{files}](../vectors/mxspec_vectors/v1/{files}): {', '.join(topics)}")
+        parts.append(f"{sum(found)} of [{files}](../../vectors/mxspec_vectors/v1/{files}): {', '.join(topics)}")
     return "; ".join(parts) or "-"
 
 
@@ -165,15 +165,15 @@ def render() -> str:
     lines = [
         "# OCP MX v1.0, sentence by sentence",
         "",
-        "Written by `python -m tests.pages.sentences --page docs/ocp.md` from the vectors and from [reports/peers](../reports/peers) and",
-        "[reports/products](../reports/products). Sentences are in our words, by section; OCP's own words are known here from quotations by",
-        "independent readers, so sections were not compared with the document itself. Levels: [judge](judge.md#requirements). An implementation *differs*",
-        "where some case of a row is not answered as the rule says that it was judged by, in the format named; whether that is a departure from OCP hangs",
-        "on the level: what is *should* or *open* binds nobody. Those that answer rows of *open* otherwise are not listed.",
+        "Generated by `python -m tests.pages.sentences --page reports/peers/ocp.md` from the vectors, [reports/peers](.) and",
+        "[reports/products](../products). The sentences are paraphrased and numbered by section; OCP's own words are known here only from quotations, so",
+        "the sections were not compared with the document itself. Levels: [judge](../../docs/judge.md#requirements). An implementation is listed under",
+        "*differ*, with the formats, if it misses a case of the row under the rule that it was judged by. Only a difference in a row of level *must* departs",
+        "from OCP. Differences in rows of level *open* are not listed.",
         "",
-        f"{len(rows)} sentences, {sum(bool(s.asked) for s, _, _ in rows)} of them asked; {len(list_entries())} implementations and modes, each in its newest version.",
+        f"{len(rows)} sentences, {sum(bool(s.asked) for s, _, _ in rows)} of them tested; {len(list_entries())} implementations and modes, each in its newest version.",
         "",
-        "| section | level | sentence | cases, by topic | asked | differ |",
+        "| section | level | sentence | cases, by topic | tested | differ |",
         "|---|---|---|---|---:|---|",
     ]
     for sentence, asked, named in rows:

@@ -25,7 +25,7 @@ _SKETCHED = 16
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every layout as data.")
-@click.option("--markdown", is_flag=True, help="Print the catalogue of docs/layouts.md.")
+@click.option("--markdown", is_flag=True, help="Print the catalogue of reports/layouts.md.")
 @click.pass_context
 def layouts(ctx: click.Context, as_json: bool, markdown: bool) -> None:
     """List the storage layouts; `layouts show NAME` draws one."""

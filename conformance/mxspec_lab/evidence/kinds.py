@@ -319,7 +319,7 @@ KINDS = (
     ),
     Kind(
         pattern="mutants/acceptance.json", what="common acceptance rules of products on wrong and right kernels", time="2 min",
-        command="python -m mxspec_lab.products.acceptance --json reports/mutants/{name}.json --page docs/acceptance.md",
+        command="python -m mxspec_lab.products.acceptance --json reports/mutants/{name}.json --page reports/acceptance.md",
         code=(
             "conformance/mxspec_conformance/scoring/products/rules.py",
             *(f"conformance/mxspec_lab/products/{n}.py" for n in ("acceptance", "kernels", "right", "wrong")),

@@ -121,9 +121,9 @@ def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: in
 
 @mutants.command()
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
-@click.argument("page", type=_FILE, default="docs/mutants.md")
+@click.argument("page", type=_FILE, default="reports/mutants/tables.md")
 def document(folder: Path, page: Path) -> None:
-    """Fill the tables of docs/mutants.md.
+    """Fill the tables of reports/mutants/tables.md.
 
     The numbers come from matrix.json, automatic.json and independent.json in FOLDER.
     """

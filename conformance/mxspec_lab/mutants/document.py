@@ -1,4 +1,4 @@
-"""The tables of docs/mutants.md, made of the published JSON."""
+"""The tables of reports/mutants/tables.md, made of the published JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Common acceptance rules of matrix products, applied to wrong and to right kernels.
 
-    python -m mxspec_lab.products.acceptance [--json reports/mutants/acceptance.json] [--page docs/acceptance.md]
+    python -m mxspec_lab.products.acceptance [--json reports/mutants/acceptance.json] [--page reports/acceptance.md]
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ SHOWN = (
 
 
 def render_tables(document: Mapping[str, Any]) -> str:
-    """The tables of docs/acceptance.md."""
+    """The tables of reports/acceptance.md."""
     counts, ids = document["counts"], [rule["id"] for rule in document["rules"]]
     lines = [
         f"| rule | where from | wrong kernels that pass, of {counts['wrong']} | of the {counts['different']} whose outputs differ here | "

@@ -1,4 +1,4 @@
-"""Four bits: two codes in a byte, and plain bytes. See docs/layouts.md for the sources' addresses."""
+"""Four bits: two codes in a byte, and plain bytes. See reports/layouts.md for the sources' addresses."""
 
 from __future__ import annotations
 
