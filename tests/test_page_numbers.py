@@ -314,9 +314,9 @@ QUOTES = (
     Quote("docs/identify.md", "| mxfp8_e4m3, mxfp8_e5m2 |", lambda: pairs("mxfp8_e4m3", "mxfp8_e5m2")),
     Quote("docs/identify.md", "| mxint8 |", lambda: pairs("mxint8")),
     Quote("docs/identify.md", "| nvfp4 |", lambda: pairs("nvfp4")),
-    Quote("docs/affine.md", "`: MLX", mlx),
-    Quote("docs/affine.md", "`: GPTQ's", affine_torch),
-    Quote("docs/affine.md", "`: 93", affine_mutants),
+    Quote("docs/affine.md", "- `: MLX", mlx),
+    Quote("docs/affine.md", "- `: GPTQ's", affine_torch),
+    Quote("docs/affine.md", "- `: 93", affine_mutants),
     Quote("docs/containers.md", "- Files larger than memory", lambda: [4, *megabytes("convert")]),
     Quote("docs/containers.md", "- Data are read and written", lambda: [4, *megabytes("quantize")]),
     Quote(KITS, "` is generated from the profiles' expressions", c99),
@@ -388,9 +388,9 @@ SAID = (
     Said("docs/kits.md", "half of the mutants, drawn # times", lambda: (str(load("kits/cross-validation.json")["splits"]),)),
     Said("docs/kits.md", "worst share over # splits of the mutants that were not looked at when", lambda: (str(load("kits/products.json")["splits"]),)),
     Said("docs/fuzzing.md", "` has # rare bugs", lambda: ({13: "thirteen"}[len(load("fuzz/planted.json")["planted"])],)),
-    Said("docs/sparsity.md", "than two numbers # % get another nibble", other_nibbles),
-    Said("docs/sparsity.md", "run on all # groups of four e2m1 codes", lambda: (f"{16**4:,}",)),
-    Said("docs/sparsity.md", "drops a larger magnitude for a smaller one in # of them", worse_groups),
+    Said("docs/affine.md", "than two numbers # % get another nibble", other_nibbles),
+    Said("docs/affine.md", "run on all # groups of four e2m1 codes", lambda: (f"{16**4:,}",)),
+    Said("docs/affine.md", "drops a larger magnitude for a smaller one in # of them", worse_groups),
 )  # fmt: skip
 
 #: Blocks that another test renders or holds: a page, how the block begins, and the test.
@@ -411,7 +411,7 @@ ELSEWHERE = (
     ),
     (
         "docs/fuzzing.md",
-        "| with an affine or sparse side |",
+        "| with an affine or sparse operand |",
         "tests/test_product_matrix.py::test_the_documents_quote_the_counts",
     ),
 )

@@ -59,12 +59,12 @@ def test_the_documents_quote_the_counts() -> None:
     counts = DOCUMENT["counts"]
     page = " ".join((ROOT / "docs" / "products.md").read_text("utf-8").split())
     assert f"The vectors find {counts['by_vectors']} of the {counts['wrong']} wrong kernels" in page
-    for words, ending in (("block formats and floats", ""), ("with an affine or sparse side", "_kinds")):
+    for words, ending in (("block formats and floats", ""), ("with an affine or sparse operand", "_kinds")):
         killed, wrong, right, accused = (counts[name + ending] for name in ("killed", "wrong", "right", "accused"))
         assert f"| {words} | {killed} of {wrong} | {right - accused} of {right} |" in page
     drawn = json.loads(FUZZED.read_text("ascii"))
     page = " ".join((ROOT / "docs" / "fuzzing.md").read_text("utf-8").split())
-    for words, ending in (("block formats and floats", ""), ("with an affine or sparse side", "_kinds")):
+    for words, ending in (("block formats and floats", ""), ("with an affine or sparse operand", "_kinds")):
         wrong, right = drawn["counts"][f"wrong{ending}"], drawn["counts"][f"right{ending}"]
         row = (
             f"| {words} | {wrong['found_by_every_seed']} of {wrong['kernels']} | {wrong['runs_found_within']['32']} of {wrong['runs']} runs "

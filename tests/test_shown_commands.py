@@ -72,7 +72,7 @@ def quantize_affine(x, fmt):
 
 def prepare(folder: Path, page: str) -> None:
     """The files that pages name."""
-    (folder / "my_kernel.py").write_text(MODEL if page in ("docs/proofs.md", "docs/fuzzing.md") else readme_target(), "utf-8")
+    (folder / "my_kernel.py").write_text(MODEL if page == "docs/fuzzing.md" else readme_target(), "utf-8")
     (gemm,) = (body for _, body in FENCE.findall((ROOT / "docs/products.md").read_text("utf-8")) if body.startswith("# my_gemm.py"))
     if page in ("docs/fuzzing.md", "docs/products.md"):  # what is shown next is a failure
         gemm = gemm.replace("return ", "return 2 * ")

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mxspec_vectors.reading import read_regular
 
 #: Pages that are read first, in this order; the others follow by name.
-_FIRST = ("judge", "targets", "requirements", "reports", "products", "identify", "python", "gpu", "kits", "architecture", "glossary")
+_FIRST = ("judge", "targets", "reports", "products", "identify", "python", "gpu", "kits", "architecture", "glossary")
 
 
 @dataclass(frozen=True, slots=True)

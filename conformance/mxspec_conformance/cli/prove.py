@@ -120,7 +120,7 @@ def prove(
 
     If a lane depends only on its own element and on the block maximum, a quantizer is determined by all (maximum, element)
     pairs. For bfloat16 and float16 every pair is tested: about 2^31 elements each. Lane independence is tested first. Also
-    tested: the scales of float32 maxima, and dequantize for every code under every scale byte. See docs/proofs.md.
+    tested: the scales of float32 maxima, and dequantize for every code under every scale byte. See docs/fuzzing.md.
 
     Ctrl-C saves finished chunks in the state file; the same command resumes from there.
 

@@ -23,7 +23,7 @@ from mxspec_vectors.files import write_file
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT = ROOT / "reports" / "proofs" / "smt.json"
-PAGE = ROOT / "docs" / "proofs.md"
+PAGE = ROOT / "reports" / "proofs" / "smt.md"
 _START, _END = "<!-- smt -->", "<!-- end -->"
 
 
@@ -90,7 +90,7 @@ class Journal:
 
 
 def render(document: dict[str, Any]) -> str:
-    """The table of docs/proofs.md."""
+    """The table of reports/proofs/smt.md."""
     solver = document["solvers"][0]
     rows = document["claims"]
     version = rows[0][solver]["version"]
@@ -140,7 +140,7 @@ def limit_of(document: dict[str, Any], solver: str) -> int:
 
 
 def write_page(document: dict[str, Any]) -> None:
-    """Put the table into docs/proofs.md."""
+    """Put the table into reports/proofs/smt.md."""
     head, _, rest = PAGE.read_text("utf-8").partition(_START)
     _, _, tail = rest.partition(_END)
     write_file(PAGE, f"{head}{_START}\n{render(document)}\n{_END}{tail}".encode())
@@ -158,7 +158,7 @@ def _write(document: dict[str, Any]) -> None:
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="Note each row here, and go on from what it holds.")
 @click.option("--emit", type=click.Path(path_type=Path), help="Write the scripts into this folder, and ask no solver.")
 @click.option("--join", "joined", type=click.Choice(SOLVERS), help="Ask this solver about the claims of reports/proofs/smt.json, and enter its answers there.")
-@click.option("--write", is_flag=True, help="Write reports/proofs/smt.json and the table of docs/proofs.md.")
+@click.option("--write", is_flag=True, help="Write reports/proofs/smt.json and the table of reports/proofs/smt.md.")
 def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal: Path | None, emit: Path | None, joined: str | None, write: bool) -> None:
     """Prove, refute, and print what was found."""
     if joined is not None:
