@@ -37,12 +37,20 @@ WORDS = dict(enumerate(["two", "three", "four", "five", "six", "seven", "eight",
 NUMBER = re.compile(rf"(?<![\w.#-])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(WORDS.values())}|tenth|half|hundred|thousand)(?!\w)", re.IGNORECASE)
 #: What is no measure: versions, names, powers, and exit codes, which tests/test_cli.py asks for.
 NAMES = re.compile(r"Python 3\.11\+|2\^32|2:4|exit code (?:is )?\d|\d if not, \d if something|and \d if mxspec|two (?:targets|profiles)\b", re.IGNORECASE)
-PAGES = ("README.md", "docs/atlas.md", "docs/attribution.md")
+#: Pages, or one section of a page.
+PAGES = ("README.md", "docs/reports.md#The site", "reports/atlas/README.md", "docs/attribution.md")
+
+
+def read_part(name: str) -> str:
+    """A page, or the section that follows its name after a #."""
+    page, _, section = name.partition("#")
+    text = (ROOT / page).read_text("utf-8")
+    return text.partition(f"\n## {section}\n")[2].partition("\n## ")[0] if section else text
 
 
 def read_prose(name: str) -> str:
     """A page on one line, without code and without the targets of links."""
-    text = re.sub(r"\]\([^)]*\)", "]", FENCE.sub("", (ROOT / name).read_text("utf-8")))
+    text = re.sub(r"\]\([^)]*\)", "]", FENCE.sub("", read_part(name)))
     return re.sub(r"\s+", " ", re.sub(r"`[^`]*`", "`", text))
 
 
@@ -134,23 +142,23 @@ def find_smallest_byte() -> tuple[str, ...]:
 SAID = (
     Said("README.md", "of more than # mutants a format", lambda: (bound(1, 130 / min(len([*list_mutant_subjects(f)]) for f in BLOCKS)) and "130",)),
     Said("README.md", "# are normative", lambda: (WORDS[sum(p.kind is Kind.NORMATIVE for p in list_profiles())].capitalize(),)),
-    Said("docs/atlas.md", "rule on # distributions", lambda: (WORDS[len(DISTRIBUTIONS)],)),
-    Said("docs/atlas.md", "older than # days", lambda: (str(OLD_DAYS),)),
-    Said("docs/atlas.md", "less than # MB, # MB in a clone", measure_files),
-    Said("docs/atlas.md", "asks a random # of the cases", lambda: ({10: "tenth"}[SHARE],)),
-    Said("docs/atlas.md", "a decoder of # blocks and # million numbers", lambda: (
+    Said("docs/reports.md#The site", "rule on # distributions", lambda: (WORDS[len(DISTRIBUTIONS)],)),
+    Said("docs/reports.md#The site", "older than # days", lambda: (str(OLD_DAYS),)),
+    Said("docs/reports.md#The site", "less than # MB, # MB in a clone", measure_files),
+    Said("docs/reports.md#The site", "asks a random # of the cases", lambda: ({10: "tenth"}[SHARE],)),
+    Said("reports/atlas/README.md", "a decoder of # blocks and # million numbers", lambda: (
         WORDS[transformer()["model"]["blocks"]], f"{transformer()['model']['numbers'] / 1e6:.2f}")),
-    Said("docs/atlas.md", "its rows are of # numbers", lambda: (str(transformer()["model"]["width"]),)),
-    Said("docs/atlas.md", "a floor (#, the model has #)", lambda: (
+    Said("reports/atlas/README.md", "its rows are of # numbers", lambda: (str(transformer()["model"]["width"]),)),
+    Said("reports/atlas/README.md", "a floor (#, the model has #)", lambda: (
         f"{transformer()['source']['perplexity_of_the_source_itself']:.2f}", f"{transformer()['model']['perplexity']:.2f}")),
-    Said("docs/atlas.md", "in # steps", lambda: (f"{transformer()['model']['steps']:,}",)),
-    Said("docs/atlas.md", "too large by a factor of # to #:", measure_law),
-    Said("docs/atlas.md", "(within # % for QKV of the first block, 2:4 weights aside", measure_first_layer),
-    Said("docs/atlas.md", "# loaders run the model", lambda: (WORDS[len(LOADERS)].capitalize(),)),
-    Said("docs/atlas.md", "keeps # % of them", measure_tokens),
-    Said("docs/atlas.md", "at least #, a common acceptance rule, accepts # of # quantizers", read_cosine_rule),
-    Said("docs/atlas.md", "less than # kB", lambda: (bound(150, load("explorer")["script_bytes"] / 1e3),)),
-    Said("docs/atlas.md", "windows of # pixels", read_browser_width),
+    Said("reports/atlas/README.md", "in # steps", lambda: (f"{transformer()['model']['steps']:,}",)),
+    Said("reports/atlas/README.md", "too large by a factor of # to #:", measure_law),
+    Said("reports/atlas/README.md", "(within # % for QKV of the first block, 2:4 weights aside", measure_first_layer),
+    Said("reports/atlas/README.md", "# loaders run the model", lambda: (WORDS[len(LOADERS)].capitalize(),)),
+    Said("reports/atlas/README.md", "keeps # % of them", measure_tokens),
+    Said("reports/atlas/README.md", "at least #, a common acceptance rule, accepts # of # quantizers", read_cosine_rule),
+    Said("reports/atlas/README.md", "less than # kB", lambda: (bound(150, load("explorer")["script_bytes"] / 1e3),)),
+    Said("reports/atlas/README.md", "windows of # pixels", read_browser_width),
     Said("docs/attribution.md", "one below # of torchao's NVFP4", find_smallest_byte),
     Said("docs/attribution.md", "by library one of #, #, #, #, #, #, #, #, #, #, # or # |", list_bytes_of_zeros),
     Said("docs/attribution.md", "at least # zeros and no -0", lambda: (str(_ZEROS),)),

@@ -400,7 +400,6 @@ ELSEWHERE = (
     ("reports/acceptance.md", "", "tests/test_product_acceptance.py"),
     ("reports/claims.md", "", "tests/test_claims_page.py"),
     ("reports/bench/speed.md", "", "tests/test_docs.py::test_the_speed_page_is_the_published_measurement"),
-    ("docs/atlas.md", "", "tests/test_atlas_numbers.py"),
     ("reports/mutants/tables.md", "", "tests/test_mutants.py::test_the_page_shows_what_is_published"),
     ("docs/kits.md", "| mxf", "tests/test_kits.py::test_the_published_numbers_are_of_the_published_choice"),
     ("docs/gpu.md", "| ` |", "tests/test_page_numbers.py::test_libraries_on_a_gpu_are_shown_as_they_were_judged"),
