@@ -38,7 +38,7 @@ NUMBER = re.compile(rf"(?<![\w.#-])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(WORDS
 #: What is no measure: versions, names, powers, and exit codes, which tests/test_cli.py asks for.
 NAMES = re.compile(r"Python 3\.11\+|2\^32|2:4|exit code (?:is )?\d|\d if not, \d if something|and \d if mxspec|two (?:targets|profiles)\b", re.IGNORECASE)
 #: Pages, or one section of a page.
-PAGES = ("README.md", "docs/reports.md#The site", "reports/atlas/README.md", "docs/attribution.md")
+PAGES = ("README.md", "docs/reports.md#The site", "reports/atlas/README.md", "docs/checkpoints.md#Attribute")
 
 
 def read_part(name: str) -> str:
@@ -159,12 +159,12 @@ SAID = (
     Said("reports/atlas/README.md", "at least #, a common acceptance rule, accepts # of # quantizers", read_cosine_rule),
     Said("reports/atlas/README.md", "less than # kB", lambda: (bound(150, load("explorer")["script_bytes"] / 1e3),)),
     Said("reports/atlas/README.md", "windows of # pixels", read_browser_width),
-    Said("docs/attribution.md", "one below # of torchao's NVFP4", find_smallest_byte),
-    Said("docs/attribution.md", "by library one of #, #, #, #, #, #, #, #, #, #, # or # |", list_bytes_of_zeros),
-    Said("docs/attribution.md", "at least # zeros and no -0", lambda: (str(_ZEROS),)),
-    Said("docs/attribution.md", "at least # would", lambda: (str(_BLOCKS_DUE),)),
-    Said("docs/attribution.md", "so # float32 numbers on either side", lambda: (WORDS[len(_TURNED) // 2],)),
-    Said("docs/attribution.md", "one of # numbers", lambda: (f"{len(_list_maxima('bfloat16')):,}",)),
+    Said("docs/checkpoints.md#Attribute", "one below # of torchao's NVFP4", find_smallest_byte),
+    Said("docs/checkpoints.md#Attribute", "by library one of #, #, #, #, #, #, #, #, #, #, # or # |", list_bytes_of_zeros),
+    Said("docs/checkpoints.md#Attribute", "at least # zeros and no -0", lambda: (str(_ZEROS),)),
+    Said("docs/checkpoints.md#Attribute", "at least # would", lambda: (str(_BLOCKS_DUE),)),
+    Said("docs/checkpoints.md#Attribute", "so # float32 numbers on either side", lambda: (WORDS[len(_TURNED) // 2],)),
+    Said("docs/checkpoints.md#Attribute", "one of # numbers", lambda: (f"{len(_list_maxima('bfloat16')):,}",)),
 )  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def test_the_checkpoint_of_the_page_is_attributed_so(more: list[str], monkeypatc
     files = ROOT / "tests" / "containers" / "files"
     monkeypatch.chdir(files / "compressed-tensors-mxfp4-pack-quantized")
     monkeypatch.setenv("COLUMNS", "80")
-    shown = FENCE.findall((ROOT / "docs" / "attribution.md").read_text("utf-8"))[bool(more)]
+    shown = FENCE.findall(read_part("docs/checkpoints.md#Attribute"))[bool(more)].replace("quantized.safetensors", "model.safetensors")
     arguments = ["attribute", "model.safetensors", *(str(files / f"{a}.safetensors") if a == "original" else a for a in more)]
     printed = CliRunner().invoke(main, arguments).output
     # The page shows the first of two groups of tensors.

@@ -393,7 +393,7 @@ def test_importing_mxspec_imports_no_package_of_containers() -> None:
 def test_documentation_has_every_convention_and_rule() -> None:
     from mxspec_conformance.lint import RULES
 
-    text = (Path(__file__).resolve().parents[1] / "docs/containers.md").read_text("utf-8")
+    text = (Path(__file__).resolve().parents[1] / "docs/checkpoints.md").read_text("utf-8")
     for form in FORMS:
         names = [form.convention, form.codes.suffix, *([form.scales.suffix] if form.scales else [])]
         names += [s.suffix for s in (form.tensor_scale, *form.input_scales) if s is not None]

@@ -80,7 +80,8 @@ def prepare(folder: Path, page: str) -> None:
     files = ROOT / "tests/containers/files"
     shutil.copytree(files / "modelopt-nvfp4", folder / "modelopt")
     quantized = files / "compressed-tensors-mxfp4-pack-quantized/model.safetensors"
-    shutil.copy(quantized if page == "docs/attribution.md" else files / "original.safetensors", folder / "model.safetensors")
+    shutil.copy(quantized, folder / "quantized.safetensors")
+    shutil.copy(files / "original.safetensors", folder / "model.safetensors")
     shutil.copy(files / "original.safetensors", folder / "original.safetensors")
     shutil.copy(ROOT / "reports/gpu/probe-h100.json", folder / "chip.json")
     shutil.copy(ROOT / "reports/html/gguf.json", folder / "other.json")

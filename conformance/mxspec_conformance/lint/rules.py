@@ -140,7 +140,7 @@ _OTHERS = (
     Rule("int4/gptq-zero", _W, "the zero points are those of the other GPTQ checkpoint format", "gptq (v1) stores zero - 1, gptq_v2 zero: correct checkpoint_format"),
     Rule("int4/g-idx", _E, "g_idx names a group that is not there", _WRITER),
     Rule("int4/act-order", _W, "g_idx is not rising, and the configuration does not say desc_act", "set desc_act: loaders that skip g_idx give wrong numbers"),
-    Rule("affine/shape", _E, "codes, scales and offsets of affine integers have dtypes or shapes that do not go together", "store them as docs/containers.md lists for the convention"),
+    Rule("affine/shape", _E, "codes, scales and offsets of affine integers have dtypes or shapes that do not go together", "store them as docs/checkpoints.md lists for the convention"),
     Rule("affine/ambiguous", _N, "the stored shapes fit several sizes of codes and groups", "say which with --format, or put config.json beside the file"),
     Rule("affine/not-finite", _E, "scales or biases are NaN or infinite", "quantize again; with float16 scales, look for weights beyond its range"),
     Rule("affine/zero", _E, "a zero point that GPTQ's first format has no agreed form for", "write checkpoint_format gptq_v2"),
