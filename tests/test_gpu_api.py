@@ -92,7 +92,7 @@ def test_committed_differential_has_no_difference(chip: str) -> None:
 def test_every_module_on_a_gpu_is_part_of_the_evidence() -> None:
     pending = {level[0] for level in LEVELS} - {level[0] for level in COVERED}
     assert pending == PENDING
-    page = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    page = (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
     assert all(f"`{name}`" in page for name in (*pending, *PENDING_SECTIONS))
     assert set(EVIDENCE) | PENDING_SECTIONS == {f.stem.removeprefix("test_") for f in (ROOT / "tests" / "gpu").glob("test_*.py")}
     for name, section in read("differential-h100.json")["sections"].items():
@@ -127,7 +127,7 @@ def test_the_page_names_what_no_verdict_supports() -> None:
     left = [r["id"] for part in _VERDICTS for r in read(f"mxspec_gpu{part}.json")["requirements"] if r["verdict"] == "unsupported"]
     assert {name.rsplit("/", 1)[1] for name in left} == {"tail"}
     assert len(left) == 10
-    assert "tails are unsupported in tiles, experts and steps (ten requirements)" in (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    assert "tails are unsupported in tiles, experts and steps (ten requirements)" in (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
 
 
 def test_committed_bench_meets_its_floors() -> None:
@@ -140,7 +140,7 @@ def test_committed_bench_meets_its_floors() -> None:
     assert len(demanded) >= 30
     missed = {row["name"]: value for row, most, value in demanded if value > row[most]}
     assert missed == MISSED
-    assert "in this run they miss their goal by 1 %" in (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    assert "in this run they miss their goal by 1 %" in (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
     for row in report["sweeps"]:
         assert row["milliseconds"] <= row["most"]
         assert row["different"] == 0
@@ -151,7 +151,7 @@ def test_committed_bench_meets_its_floors() -> None:
 
 
 def test_the_page_shows_the_bench_on_an_h100() -> None:
-    page = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    page = (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
     page = page[page.index("### On an H100") :].split("What limits each kernel")[0]
     own, other = ({r["name"]: r for r in read(f"bench-{chip}.json")["rows"] if r["size"] == 16384} for chip in ("h100", "h200"))
     shown = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith(("| mx", "| nv"))]
@@ -166,7 +166,7 @@ def test_the_page_shows_the_bench_on_an_h100() -> None:
 
 def test_the_page_shows_square_blocks() -> None:
     """Beside rows, in one run, at every size."""
-    page = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    page = (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
     report, found = read("bench-square-h100.json"), {}
     for row in report["rows"]:
         found.setdefault(row["size"], []).append(f"{row['microseconds']:.1f} | {row['percent']:.1f} % | {row['percent_of_mix']:.1f} %")
@@ -187,7 +187,7 @@ def test_committed_counters_say_what_was_run(name: str) -> None:
 
 
 def test_the_page_shows_the_counters() -> None:
-    page = " ".join((ROOT / "docs" / "gpu.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "reports" / "gpu" / "README.md").read_text("utf-8").split())
     rows = {r["name"]: r for name in ("ncu-h100.json", "ncu-steps-h100.json") for r in read(name)["rows"]}
     per_element = {name: r["warp_instructions"] * 32 / SIZE**2 for name, r in rows.items()}
     mxfp4, nvfp4 = (rows[f"{f} quantize, grid stride"] for f in ("mxfp4", "nvfp4"))
@@ -209,7 +209,7 @@ def test_the_page_shows_the_counters() -> None:
         assert text in page, text
 
 
-#: Rows of the committed run that take more than was demanded; docs/gpu.md says so.
+#: Rows of the committed run that take more than was demanded; reports/gpu/README.md says so.
 MISSED = {"nvfp4 quantize, pitched": 47.55}
 #: What is demanded of a row, and of which number.
 _DEMANDS = (

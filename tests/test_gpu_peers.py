@@ -1,4 +1,4 @@
-"""Libraries on a GPU: one code path with the CPU, what results name, and what docs/gpu.md says of them."""
+"""Libraries on a GPU: one code path with the CPU, what results name, and what reports/gpu/README.md says of them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def read(name: str) -> Any:
 
 @pytest.mark.parametrize("name", list_targets())
 def test_the_page_shows_what_was_found(name: str) -> None:
-    page = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    page = (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
     assert HEAD in page
-    assert describe_result(name, FOLDER) in page, "put what `python tests/peers/gpu_peers.py --markdown` prints into docs/gpu.md"
+    assert describe_result(name, FOLDER) in page, "put what `python tests/peers/gpu_peers.py --markdown` prints into reports/gpu/README.md"
 
 
 @pytest.mark.parametrize("name", list_targets())

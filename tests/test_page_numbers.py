@@ -297,9 +297,9 @@ def strides(fmt: str) -> list[str]:
 #: Pages for people, and results that they were parts of.
 PAGES = sorted([
     *(p.relative_to(ROOT).as_posix() for folder in ("docs", "reports") for p in (ROOT / folder).glob("*.md")),
-    "reports/bench/speed.md", "reports/mutants/tables.md",
+    "reports/bench/speed.md", "reports/gpu/README.md", "reports/mutants/tables.md",
 ])  # fmt: skip
-GPU, KITS = "docs/gpu.md", "docs/kits.md"
+GPU, KITS = "reports/gpu/README.md", "docs/kits.md"
 US, MIX = ("microseconds",), ("percent_of_mix",)
 #: Sections of the differential run, as the rows of the table name them.
 SECTIONS = (
@@ -402,7 +402,7 @@ ELSEWHERE = (
     ("reports/bench/speed.md", "", "tests/test_docs.py::test_the_speed_page_is_the_published_measurement"),
     ("reports/mutants/tables.md", "", "tests/test_mutants.py::test_the_page_shows_what_is_published"),
     ("docs/kits.md", "| mxf", "tests/test_kits.py::test_the_published_numbers_are_of_the_published_choice"),
-    ("docs/gpu.md", "| ` |", "tests/test_page_numbers.py::test_libraries_on_a_gpu_are_shown_as_they_were_judged"),
+    (GPU, "| ` |", "tests/test_page_numbers.py::test_libraries_on_a_gpu_are_shown_as_they_were_judged"),
     (
         "docs/fuzzing.md",
         "| block formats and floats |",

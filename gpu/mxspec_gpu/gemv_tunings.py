@@ -82,7 +82,7 @@ WEIGHTS = ("mxfp4", "nvfp4", "affine")
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A tuning, and where it is the fastest that was measured (docs/gpu.md)."""
+    """A tuning, and where it is the fastest that was measured (reports/gpu/README.md)."""
 
     weights: tuple[str, ...]
     #: At most so many vectors, and rows and columns of W.

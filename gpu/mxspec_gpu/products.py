@@ -78,7 +78,7 @@ def choose_way(rows: int, shape: tuple[int, int], *, has_vectors: bool) -> str:
     """ "vectors", one launch with the weights where they lie, or "numbers": dequantized, then cuBLAS; for weights [N, K].
 
     On an H200 a launch with 64 rows takes less time than dequantizing and a product, two as much or more; of weights with few rows
-    fewer (docs/gpu.md).
+    fewer (reports/gpu/README.md).
     """
     most = next((most for n, k, most in _FEW if shape[0] <= n and shape[1] < k), MOST_ROWS)
     return "vectors" if has_vectors and rows <= most else "numbers"

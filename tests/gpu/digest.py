@@ -47,9 +47,9 @@ STEP_SECTIONS = ("sparse_gemv", "steps")
 PRODUCT_SECTIONS = ("affine", "devices", "exact", "products", "records", "sparse")
 
 
-#: Profiles that joined after the last run on a chip, which therefore has none of their levels; docs/gpu.md names them.
+#: Profiles that joined after the last run on a chip, which therefore has none of their levels; reports/gpu/README.md names them.
 PENDING: frozenset[str] = frozenset()
-#: Modules, and the sections that test them, that were written after the last run on a chip; docs/gpu.md names them.
+#: Modules, and the sections that test them, that were written after the last run on a chip; reports/gpu/README.md names them.
 PENDING_SECTIONS: frozenset[str] = frozenset()
 #: The levels that the evidence covers.
 COVERED = tuple(level for level in LEVELS if level[0] not in PENDING)

@@ -108,7 +108,7 @@ HEAD = (
 
 
 def describe_result(name: str, folder: Path) -> str:
-    """A line of the table in docs/gpu.md, from a target's verdicts and from the comparisons beside them."""
+    """A line of the table in reports/gpu/README.md, from a target's verdicts and from the comparisons beside them."""
     judged = json.loads((folder / f"{name}.json").read_text("ascii"))
     records = {r["target"]: r for r in json.loads((folder / "peers-h200.json").read_text("ascii"))["targets"]}
     counts, adapter = judged["counts"], known_adapters()[name]
