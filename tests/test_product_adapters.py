@@ -102,8 +102,8 @@ def test_no_result_says_where_a_library_is_installed() -> None:
 @pytest.mark.parametrize("name", list_targets())
 def test_the_page_shows_what_was_found(name: str) -> None:
     document = json.loads((FOLDER / f"{name}.json").read_text("ascii"))
-    page = (ROOT / "docs" / "products.md").read_text("utf-8")
+    page = (ROOT / "reports" / "products" / "README.md").read_text("utf-8")
     assert HEAD in page
-    assert describe(document) in page, f"run `python tests/peers/products_peers.py {name}` and put its line into docs/products.md"
+    assert describe(document) in page, f"run `python tests/peers/products_peers.py {name}` and put its line into reports/products/README.md"
     assert document["about"] == known_adapters()[name].about
     assert len(document["identify"]) == len(document["check"]["formats"])

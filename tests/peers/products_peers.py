@@ -2,7 +2,7 @@
 
     python tests/peers/products_peers.py [TARGET...]
 
-Without a target: those whose library is here. Each writes reports/products/TARGET.json, which docs/products.md shows as a table.
+Without a target: those whose library is here. Each writes reports/products/TARGET.json, which reports/products/README.md shows as a table.
 """
 
 from __future__ import annotations
