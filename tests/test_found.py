@@ -1,4 +1,4 @@
-"""What the judge itself found in libraries, read from the committed results: the facts of docs/evidence.md, row by row."""
+"""What the judge itself found in libraries, read from the committed results: the facts of reports/findings.md, row by row."""
 
 from __future__ import annotations
 
@@ -124,5 +124,5 @@ def test_tosa_steps_above_464() -> None:
 
 
 def test_the_page_lists_the_findings_as_they_are_now() -> None:
-    page = (REPORTS.parent / "docs" / "evidence.md").read_text("utf-8")
-    assert page == render_page(page, list_findings()), "run: python -m tests.pages.findings --page docs/evidence.md"
+    page = (REPORTS / "findings.md").read_text("utf-8")
+    assert page == render_page(page, list_findings()), "run: python -m tests.pages.findings --page reports/findings.md"
