@@ -145,7 +145,7 @@ SAID = (
     Said("docs/reports.md#The site", "rule on # distributions", lambda: (WORDS[len(DISTRIBUTIONS)],)),
     Said("docs/reports.md#The site", "older than # days", lambda: (str(OLD_DAYS),)),
     Said("docs/reports.md#The site", "less than # MB, # MB in a clone", measure_files),
-    Said("docs/reports.md#The site", "asks a random # of the cases", lambda: ({10: "tenth"}[SHARE],)),
+    Said("docs/reports.md#The site", "repeats a random # of the cases", lambda: ({10: "tenth"}[SHARE],)),
     Said("reports/atlas/README.md", "a decoder of # blocks and # million numbers", lambda: (
         WORDS[transformer()["model"]["blocks"]], f"{transformer()['model']['numbers'] / 1e6:.2f}")),
     Said("reports/atlas/README.md", "its rows are of # numbers", lambda: (str(transformer()["model"]["width"]),)),

@@ -16,7 +16,9 @@ from markupsafe import Markup
 from mxspec_vectors.reading import read_regular
 
 #: Pages that are read first, in this order; the others follow by name.
-_FIRST = ("judge", "targets", "reports", "products", "identify", "python", "gpu", "kits", "architecture", "glossary")
+_FIRST = (
+    "targets", "judge", "products", "affine", "fuzzing", "identify", "checkpoints", "layouts", "kits", "reports", "python", "gpu", "glossary", "architecture",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
