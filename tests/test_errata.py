@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[1] / "reports/errata.md").read_text("utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.splitlines()
-    if line.startswith("| ") and not line.startswith("| it is said")
+    if line.startswith("| ") and not line.startswith("| claim |")
 ]
 EXPRESSIONS = re.findall(r"`([^`]+)` = `([^`]+)`", PAGE)
 NAMES = {
