@@ -44,11 +44,12 @@ def find_texts(tree: Path, scratch: Path) -> dict[str, str]:
     """Artefact -> digest."""
     header = Path(run_mxspec(tree, "header").stdout.strip()).read_bytes()
     found = {"mxspec_target.h": digest(header), "mxspec protocol": digest(run_mxspec(tree, "protocol").stdout.encode())}
-    out = scratch / "c99"
-    done = run_mxspec(tree, "kit", "c", "-o", str(out))
-    if done.returncode:
-        raise SystemExit(f"{tree}: mxspec kit c: {done.stderr}")
-    return found | {f"kit c: {path.relative_to(out)}": digest(path.read_bytes()) for path in sorted(out.rglob("*.h"))}
+    for kit in ("c", "hardware"):
+        done = run_mxspec(tree, "kit", kit, "-o", str(scratch / kit))
+        if done.returncode:
+            raise SystemExit(f"{tree}: mxspec kit {kit}: {done.stderr}")
+        found |= {f"kit {kit}: {path.name}": digest(path.read_bytes()) for path in sorted((scratch / kit).rglob("*.h"))}
+    return found
 
 
 def list_targets(tree: Path, scratch: Path) -> dict[str, str]:

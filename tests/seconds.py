@@ -39,18 +39,21 @@ FILE = "MXSPEC_SECONDS"
 COLLECTED = pytest.StashKey[set[str]]()
 
 
-class Named(Protocol):
+class Collected(Protocol):
     """What pytest collects."""
 
     @property
     def nodeid(self) -> str:
         """The name of a test with its parameter set."""
 
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        """A mark of the test; `share(seconds)`: what its function may take of `make test-long` instead of `LONG`."""
 
-Item = TypeVar("Item", bound=Named)
+
+Item = TypeVar("Item", bound=Collected)
 
 
-def function_of(item: Named) -> str:
+def function_of(item: Collected) -> str:
     """The test function of a test."""
     return item.nodeid.partition("[")[0]
 
@@ -85,12 +88,13 @@ def list_quick(items: Sequence[Item], seconds: Mapping[str, float]) -> list[Item
 
 
 def draw_long(items: Sequence[Item], seconds: Mapping[str, float], seed: int) -> list[Item]:
-    """What `make test-long` takes of the rest: of a function that takes more than `LONG` seconds other sets with every seed, so many
+    """What `make test-long` takes of the rest: of a function that takes more than its share other sets with every seed, so many
     that it takes that much on average.
     """
     taken: list[Item] = []
     for name, sets in group(items).items():
-        every = max(1, ceil(seconds.get(name, 0.0) * len(sets) / LONG))
+        share = sets[0].get_closest_marker("share")
+        every = max(1, ceil(seconds.get(name, 0.0) * len(sets) / (share.args[0] if share else LONG)))
         taken += sets[(seed + crc32(name.encode())) % every :: every]
     return taken
 

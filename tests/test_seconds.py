@@ -16,6 +16,11 @@ class Item:
     """A test that was collected."""
 
     nodeid: str
+    share: float = 0.0
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        """Its mark."""
+        return pytest.mark.share(self.share).mark if name == "share" and self.share else None
 
 
 TESTS = [*(Item(f"a.py::f[{n}]") for n in range(40)), Item("a.py::g[0]"), Item("a.py::g[1]"), Item("a.py::h"), Item("a.py::new")]
@@ -37,6 +42,11 @@ def test_seeds_share_what_one_run_cannot_afford(seconds: dict[str, float]) -> No
         drawn = [item for seed in range(1000, 1000 + every) for item in draw_long(mine, seconds, seed)]
         assert sorted(item.nodeid for item in drawn) == sorted(item.nodeid for item in mine)
         assert max(len(draw_long(mine, seconds, seed)) for seed in range(every)) <= ceil(len(mine) / every)
+
+
+def test_a_mark_gives_a_function_another_share() -> None:
+    tests = [Item(f"a.py::f[{n}]", share=12 * LONG) for n in range(24)]
+    assert [len(draw_long(tests, {"a.py::f": LONG}, seed)) for seed in range(4)] == [12] * 4
 
 
 def test_what_was_measured_is_there(request: pytest.FixtureRequest) -> None:

@@ -234,6 +234,7 @@ OPERATIONS: dict[str, tuple[Function, dict[str, Any]]] = {
 PREFIXES = {"encode_stochastic": "stochastic"}
 
 
+@pytest.mark.share(12)
 @pytest.mark.all_calls
 @pytest.mark.parametrize("fault", [in_a_ring, wrong_once, kept_by_ends, kept_by_bytes_in_any_order, without_a_pitch, one_shape_at_once])
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -293,6 +294,7 @@ def wrong_where(function: Function, is_wrong: Callable[[tuple[Any, ...]], bool])
     return called
 
 
+@pytest.mark.share(12)
 @pytest.mark.all_calls
 @pytest.mark.parametrize(
     ("operation", "fault"),

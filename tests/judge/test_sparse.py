@@ -40,6 +40,7 @@ from tests.transports import EXAMPLES, build_library, judged
 REPORT = Path(__file__).parents[2] / "reports" / "mutants" / "sparse.json"
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[m.id for m in MUTANTS])
 def test_a_mutant_is_found_out(mutant: SparseMutant) -> None:
     for fmt in mutant.formats:
