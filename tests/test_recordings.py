@@ -157,7 +157,7 @@ def test_what_a_recording_lacks_was_not_asked_and_fails_nothing() -> None:
     assert {i.split("/")[1] for i, r in whole.items() if r != lacking[i]} == {"e2m1"}
 
 
-def test_a_model_that_gives_other_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_gives_other_answers_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     known = replaying.ask_model
 
     def other(capabilities: Any, profile: str, call: Any) -> Any:
@@ -169,6 +169,10 @@ def test_a_model_that_gives_other_answers_is_noticed(monkeypatch: pytest.MonkeyP
         ChangedModelError, match=r"ml_dtypes .* to decode e2m1 uint8 are no longer those that were recorded"
     ):
         replay(read_recording(ML_DTYPES))
+    (tmp_path / ML_DTYPES.name).write_bytes(ML_DTYPES.read_bytes())
+    done = CliRunner().invoke(main, ["verdicts", "--check", "--recordings", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "the model gives others by its own arithmetic" in done.stderr
 
 
 def test_items_are_answered_alike_in_other_calls() -> None:

@@ -16,7 +16,7 @@ from mxspec_lab.recordings.recording import Answers, Recording
 NOT_ASKED = "not asked of this version"
 
 
-class ChangedModelError(Exception):
+class ChangedModelError(ValueError):
     """A profile no longer gives the answers that a recording takes from it."""
 
 
