@@ -59,6 +59,7 @@ class Wrong:
         return mxspec.decode(codes, element)
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_committed_table_is_what_the_judge_says(name: str) -> None:
     recording = read_recording(COMMITTED[name])
