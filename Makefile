@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -p tests.measured -n $(JOBS) --dist worksteal 
 # Tests start hundreds of processes: with modules compiled once each starts in half the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: judge site test test-long test-deep test-browser lint check-tests coverage docs sweep bench peers wheel clean
+.PHONY: judge site test test-long test-all test-deep test-browser lint check-tests coverage docs sweep bench peers wheel clean
 
 judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
 	@$(BIN)/mxspec check --jobs $(JOBS) mxspec gfloat mlx gguf ml_dtypes; test $$? -le 1
@@ -21,11 +21,14 @@ judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor tor
 site: $(VENV)/light.done ## all committed results as a static site: open build/site/index.html
 	@$(BIN)/mxspec site reports --docs docs -o build/site
 
-test: $(VENV)/test.done ## style, types, imports and the quick tests: about 14 minutes on two cores
+test: $(VENV)/test.done ## style, types, imports and the quick tests: minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint check-tests
 
-test-long: $(VENV)/test.done ## the tests that tests/long.py lists, about 70 minutes on two cores; the coverage that it prints is of both commands
+test-long: $(VENV)/test.done ## the other tests, of the slowest a share that changes with the seed; the coverage that it prints is of both commands
 	$(PYTEST) -m long
+
+test-all: $(VENV)/test.done ## every parameter set of every test; hours
+	$(PYTEST) -m ""
 
 test-deep: $(VENV)/test.done ## the tests of Hypothesis with 2,000 examples each; about an hour
 	MXSPEC_HYPOTHESIS=deep $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -m hypothesis
@@ -39,6 +42,7 @@ lint: $(VENV)/test.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/python -m tests.budget
 
 check-tests: $(VENV)/test.done
 	@rm -f $(COVERAGE)

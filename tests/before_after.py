@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "before_after.toml"
-PACKAGES = ("mxspec", "vectors", "conformance", "gpu", "docs", "pyproject.toml", "README.md", "action.yml", "Makefile", "tests/conftest.py", "tests/few_calls.py")
+PACKAGES = ("mxspec", "vectors", "conformance", "gpu", "docs", "pyproject.toml", "README.md", "action.yml", "Makefile", "tests/conftest.py", "tests/few_calls.py", "tests/long.py")
 
 
 def run_test(folder: Path, test: str) -> str:

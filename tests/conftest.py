@@ -4,8 +4,7 @@ MXSPEC_HYPOTHESIS chooses the profile: `dev`, `ci` (no database of earlier failu
 seed of directed samples and of Hypothesis; without it `ci` takes 0 and the others draw one. The first lines of every run print
 both. (Hypothesis also draws constants of the modules that are loaded: with one seed, other tests beside may change examples.)
 
-`make test` runs what is not marked `long`, `make test-long` the rest: tests/long.py says which; and all tests of Hypothesis once
-more, with more examples.
+`make test` runs what is not marked `long`, `make test-long` what is: tests/seconds.py says which.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, Phase, core, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, core, settings
 
-from tests import long, once
+from tests import once, seconds
 from tests.few_calls import ask_few_calls
 from tests.support import seed
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
-#: Examples of each property in `make test-long`; one with many parameter sets draws as many in all of them together.
-LONG_EXAMPLES, EXAMPLES = 200, 30
+#: Examples of each property; `make test-deep` draws more.
+EXAMPLES = 30
 
 settings.register_profile("dev", deadline=None, max_examples=EXAMPLES, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile(
@@ -48,9 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if PROFILE not in ("dev", "ci", "deep"):
         raise pytest.UsageError(f"MXSPEC_HYPOTHESIS={PROFILE!r}; allowed are dev, ci and deep")
     settings.load_profile(PROFILE)
-    if config.option.markexpr == "long" and settings().max_examples < LONG_EXAMPLES:
-        settings.register_profile("long", settings(max_examples=LONG_EXAMPLES))
-        settings.load_profile("long")
     os.environ.setdefault("MXSPEC_SEED", "0" if PROFILE == "ci" else str(secrets.randbelow(1 << 32)))
     if core.global_force_seed is None:  # --hypothesis-seed was not given
         core.global_force_seed = seed()  # type: ignore[assignment]  # as that option does
@@ -68,19 +63,16 @@ def few_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what is long, before tests are chosen by their marks."""
-    long.mark(items)
-    config.stash[long.STALE_ROWS] = long.list_stale(items)
+    """Marks what is long, before tests are chosen by their marks; of the long ones leaves those that this seed does not draw."""
+    config.stash[seconds.COLLECTED] = set(seconds.group(items))
+    quick = set(map(id, seconds.list_quick(items, seconds.read_seconds())))
+    rest = [item for item in items if id(item) not in quick]
+    for item in rest:
+        item.add_marker("long")
     if config.option.markexpr == "long":
-        drawn = [item for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)]
-        sets = Counter(long.family_of(item.nodeid) for item in drawn)
-        for item in drawn:
-            if sets[long.family_of(item.nodeid)] * EXAMPLES < LONG_EXAMPLES:
-                item.add_marker("long")
-            elif (own := item.obj._hypothesis_internal_use_settings).max_examples == LONG_EXAMPLES:  # of the profile
-                item.obj._hypothesis_internal_use_settings = settings(own, max_examples=EXAMPLES)
-        items[:], left = long.leave_out(items, seed())
-        config.hook.pytest_deselected(items=left)
+        taken = set(map(id, seconds.draw_long(rest, seconds.read_seconds(), seed())))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in taken])
+        items[:] = [item for item in items if id(item) in taken]
 
 
 def pytest_report_header(config: pytest.Config) -> str:

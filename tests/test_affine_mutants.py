@@ -22,6 +22,7 @@ def test_the_unchanged_implementation_is_not_found_out(name: str) -> None:
             assert judge(Affine("plain", (name,)), function, name, claimed) == ([], [])
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("mutant", AFFINE_MUTANTS, ids=lambda m: m.id)
 def test_a_mutant_is_found_out(mutant: AffineMutant) -> None:
     """In one of its formats, another one for each mutant; the record has all."""

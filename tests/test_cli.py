@@ -118,7 +118,7 @@ def test_help_fits_80_columns(program: str, group: click.Group, path: tuple[str,
 
 def test_the_maintainers_commands_are_no_commands_of_mxspec(run: Run) -> None:
     theirs = {path[0] for path in commands(lab)}
-    assert theirs == {"bench", "evidence", "mutants", "sweep"}
+    assert theirs == {"bench", "evidence", "mutants", "record", "sweep", "verdicts"}
     assert theirs.isdisjoint(path[0] for path in COMMANDS)
     assert run("evidence").code == 2
     found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # the wheel has no laboratory

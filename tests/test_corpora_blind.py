@@ -14,6 +14,7 @@ def test_a_kernel_is_what_it_says(name: str) -> None:
 
 
 
+@pytest.mark.share(40)
 @pytest.mark.all_calls
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_is_judged_rightly(name: str) -> None:

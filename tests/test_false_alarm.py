@@ -195,6 +195,7 @@ def assert_all_pass(report: Report, formats: list[str]) -> None:
         assert result.deviations == []
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("fmt", "name"), [(fmt, profile.id) for fmt in BLOCKS for profile in list_profiles(fmt)])
 def test_the_exact_model_passes_every_profile(sampled: Any, fmt: str, name: str) -> None:
     profile = get_profile(name, fmt)

@@ -52,6 +52,7 @@ def _needs_all_calls(entry: dict[str, Any]) -> bool:
     return entry.get("by", "").partition(":")[0].rpartition("/")[2] in ("call-size", "memory", "state")
 
 
+@pytest.mark.share(30)
 @pytest.mark.parametrize(
     "number",
     [

@@ -109,6 +109,7 @@ def test_mutants_say_what_they_do() -> None:
     assert {m.family for m in list_mutants()} == set(Family)
 
 
+@pytest.mark.share(20)
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("mutant", list_mutants(), ids=[m.id for m in list_mutants()])
 def test_a_mutant_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:

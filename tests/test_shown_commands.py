@@ -97,6 +97,7 @@ def complete_waivers(folder: Path) -> None:
         file.write_text(re.sub(r"TODO[^\"]*", "known", file.read_text("utf-8")), "utf-8")
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md" and list_lines(page)], ids=name_of)
 def test_commands_that_are_shown_run(page: Path, tmp_path: Path) -> None:
     prepare(tmp_path, name_of(page))

@@ -13,12 +13,15 @@ from mxspec_conformance.cli.main import SETTINGS, Command
         "bench": "mxspec_lab.bench",
         "evidence": "mxspec_lab.evidence.command",
         "mutants": "mxspec_lab.mutants.command",
+        "record": "mxspec_lab.recordings.command",
         "sweep": "mxspec_lab.sweeps.command",
+        "verdicts": "mxspec_lab.recordings.command",
     },
     context_settings=SETTINGS,
 )
 def main() -> None:
-    """Measure mxspec itself: its speed, its vectors by mutants, its models on all inputs, and whether committed results are current.
+    """Measure mxspec itself: its speed, its vectors by mutants, its models on all inputs, whether committed results are current, and
+    what the judge says of recorded libraries.
 
     Exit codes are those of `mxspec`.
     """

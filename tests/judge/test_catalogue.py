@@ -30,6 +30,7 @@ def test_a_bug_fails_what_it_must_and_nothing_that_it_may_not(entry: Entry) -> N
     assert list_departures(entry, judge(entry)) == []
 
 
+@pytest.mark.share(8)
 @pytest.mark.all_calls
 @pytest.mark.parametrize("entry", list_entries(Kind.UNUSUAL), ids=lambda e: e.id)
 def test_right_but_unusual_passes(entry: Entry) -> None:

@@ -38,6 +38,7 @@ WRONG = {
 }
 
 
+@pytest.mark.share(8)
 @pytest.mark.all_calls
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_one_is_found(name: str) -> None:

@@ -65,6 +65,7 @@ def test_right_kernels_pass(kernel: KindKernel) -> None:
     assert len(report.requirements) >= 12
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize("kernel", WRONG_KINDS, ids=[k.name for k in WRONG_KINDS])
 def test_wrong_kernels_fail(kernel: KindKernel) -> None:
     """Each by its witness alone; what the whole report says of some is tested below."""

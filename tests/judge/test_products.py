@@ -50,6 +50,7 @@ def test_right_kernels_pass_under_their_own_class(kernel: Kernel) -> None:
     assert len(report.requirements) >= 12
 
 
+@pytest.mark.share(20)
 @pytest.mark.parametrize("kernel", WRONG, ids=[k.name for k in WRONG])
 def test_wrong_kernels_fail(kernel: Kernel) -> None:
     """Each by its witness alone; what the whole report says of some is tested below."""

@@ -17,9 +17,10 @@ from mxspec import sparsity
 from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.explanation import SparseMistake
-from mxspec_conformance.judge.listing import OF_CALLS, list_requirements
+from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.judge.planning import plan_requests
 from mxspec_conformance.judge.sparse import judge_sparse
+from mxspec_conformance.judge.wanted import OF_CALLS
 from mxspec_conformance.render.terminal import summary_table
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_conformance.targets.errors import TargetError
@@ -40,6 +41,7 @@ from tests.transports import EXAMPLES, build_library, judged
 REPORT = Path(__file__).parents[2] / "reports" / "mutants" / "sparse.json"
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[m.id for m in MUTANTS])
 def test_a_mutant_is_found_out(mutant: SparseMutant) -> None:
     for fmt in mutant.formats:

@@ -42,7 +42,7 @@ from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
-from mxspec_conformance.judge.listing import OF_CALLS
+from mxspec_conformance.judge.wanted import OF_CALLS
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.faults import FAULTS, describe_fault
 from mxspec_conformance.render.html import TRANSPORTS

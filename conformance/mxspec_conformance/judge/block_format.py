@@ -24,7 +24,7 @@ from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scale
 from mxspec_conformance.judge.scale_search import Search, find_search
 from mxspec_conformance.judge.stages import BLOCK_STAGES, OF_LANES, BlockRun, Failures
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
-from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
+from mxspec_conformance.judge.wanted import Wanted
 from mxspec_conformance.observations.answers import is_legal, matching_profiles
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
@@ -59,10 +59,10 @@ def check_format(
     run = BlockRun(observations, judged, profiles, pinned=profile is not None)
     done = _run_stages(run, wanted)
     excusable = profile is None and not identical
-    if excusable and wanted != EVERYTHING:
+    if excusable and wanted.only is not None:
         # Whether scales are searched hangs on all requirements.
         excusable = any(t.failing and t.topic in SCALE_TOPICS and wanted.fits(t.id) for t in done.tallies)
-        done = _run_stages(run, EVERYTHING) if excusable else done
+        done = _run_stages(run, replace(wanted, only=None)) if excusable else done
     tallies, drawn = done.tallies, done.first
     # A profile whose scale rule is further from the target's than the judged one explains failures by chance.
     weight = weigh_wrong_scales(observations.scales, judged.id)
@@ -216,6 +216,8 @@ def _run_stages(run: BlockRun, wanted: Wanted) -> _Done:
     every = [stage for function, stages in BLOCK_STAGES.items() if offered.has(function) for stage in stages]
     explains = any(stage.explains and wanted.any_of(stage.operation, name, stage.topics) for stage in every)
     for stage in every:
+        if stage.is_of_calls and not wanted.calls:
+            continue
         if not ((stage.explains and explains) or wanted.any_of(stage.operation, name, stage.topics)):
             continue
         card = scorecards.setdefault(stage.operation, Scorecard(stage.operation, name, wanted))

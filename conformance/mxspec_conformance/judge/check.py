@@ -11,7 +11,7 @@ from mxspec.profiles import find_profile
 from mxspec_conformance.judge.block_format import check_format
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.impact import Data, normal_data
-from mxspec_conformance.judge.listing import OF_CALLS, list_fewer, list_requirements
+from mxspec_conformance.judge.listing import list_fewer, list_requirements
 from mxspec_conformance.judge.other_operations import (
     Progress,
     check_affine,
@@ -23,11 +23,12 @@ from mxspec_conformance.judge.other_operations import (
 )
 from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.judge.stages import BLOCK_STAGES
-from mxspec_conformance.judge.wanted import Wanted
+from mxspec_conformance.judge.wanted import OF_CALLS, Wanted
 from mxspec_conformance.observations.selection import (
     EVERYTHING as EVERY_CASE,
     Selection,
     quick_selection,
+    selects_calls,
     use_selection,
 )
 from mxspec_conformance.results.environment import describe_environment, describe_git
@@ -121,7 +122,7 @@ def _run(
         if quick:
             report.details["level"] = "quick"
         begun(report)
-        wanted = Wanted(only)
+        wanted = Wanted(only, calls=selects_calls())
         chosen = choose_formats(session, formats, profile)
         with own_errors():
             session = fit_session(session, chosen)

@@ -22,8 +22,6 @@ from mxspec_vectors.topics import Level, topic_level
 _ROUNDING = ("exact", "tie-even", "below-tie", "above-tie")
 #: What hangs on the call.
 _CALLS = ("call-size", "memory", "state")
-#: Topics that no profile decides: they are judged by calls beyond those of the vectors.
-OF_CALLS = (*_CALLS, "refusal")
 _SPECIAL = ("nan", "inf", "overflow", "subnormal", "mixture")
 
 

@@ -64,7 +64,7 @@ def check_affine(session: TargetSession, report: Report, progress: Progress, wan
             if not wanted.any_of(function, fmt):
                 continue
             progress(f"{function} {fmt}")
-            found, standing = judge_affine(session, function, name, claimed)
+            found, standing = judge_affine(session, function, name, claimed, calls=wanted.calls)
             report.requirements += found
             if standing is not None:
                 entry = {"judged_against": standing.profile, "failing": standing.failing, "cases": standing.cases}
@@ -100,7 +100,7 @@ def check_products(
     session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted
 ) -> None:
     """Enter requirements and results of products; where formats are named, of those with a side in one of them."""
-    if not session.capabilities.products:
+    if not session.capabilities.products or not wanted.calls:
         return
     from mxspec_conformance.judge.products.judging import judge_product, list_products
 
@@ -123,7 +123,7 @@ def check_sparse(session: TargetSession, report: Report, progress: Progress, wan
         progress(function)
         for fmt in session.capabilities.sparse_formats:
             if wanted.any_of(function, fmt, list_topics(function, fmt)):
-                report.requirements += judge_sparse(session, function, fmt)
+                report.requirements += judge_sparse(session, function, fmt, calls=wanted.calls)
 
 
 def _show_first(session: TargetSession, drawn: dict[str, Failure], tally: Tally) -> Failure | None:

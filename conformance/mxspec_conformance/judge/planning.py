@@ -36,15 +36,14 @@ def plan_requests(capabilities: Capabilities, formats: Sequence[str] | None = No
     return recorder.requests
 
 
-class _Recorder:
-    """The model, dressed as a target with given capabilities; it keeps what it is asked."""
+class Model:
+    """The model, dressed as a target with given capabilities; it follows one profile, or of each format the default one."""
 
     MXSPEC_TAKES_SIDES = True
 
-    def __init__(self, capabilities: Capabilities) -> None:
+    def __init__(self, capabilities: Capabilities, profile: str | None = None) -> None:
         self.MXSPEC_CAPABILITIES = capabilities
-        self.requests: list[Request] = []
-        self._times: dict[str, int] = {}
+        self._profile, self._calls = profile, 0
 
     def __getattr__(self, name: str) -> Any:
         if name not in OPERATIONS or name not in self.MXSPEC_CAPABILITIES.functions:
@@ -52,18 +51,14 @@ class _Recorder:
         return partial(self._run, name)
 
     def _run(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        arguments = name_arguments(function, args, kwargs)
-        digest = digest_call(function, arguments)
-        times = self._times[digest] = self._times.get(digest, 0) + 1
-        kept = {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
-        self.requests.append((digest if times == 1 else f"{digest}.{times}", function, kept))
+        self._calls += 1
         return getattr(self, f"_{function}")(*args, **kwargs)
 
     def _tensor(self, fmt: str, value: float | None) -> tuple[str | None, Any]:
         """A profile that takes the kind of tensor scale that the capabilities name, and the scale."""
-        if value is None:
-            return None, None
         kind = self.MXSPEC_CAPABILITIES.tensor_scale
+        if value is None or self._profile is not None:
+            return self._profile, None if value is None else mxspec.TensorScale.from_float(TensorScaleKind(kind), value)
         known = [
             p for p in mxspec.list_profiles(fmt)
             if p.tensor is not None and p.tensor.native.value == kind and p.two_level is not None
@@ -79,7 +74,7 @@ class _Recorder:
         if random_bits is not None:
             options["random_bits"] = model_words(random_bits, capabilities.sr_bits, capabilities.sr_rule)
         elif seed is not None or capabilities.has_generator:
-            drawn = np.random.default_rng(len(self.requests) if seed is None else seed)
+            drawn = np.random.default_rng(self._calls if seed is None else seed)
             options["random_bits"] = drawn.integers(1 << 32, size=x.shape, dtype=np.uint32)
         if options.get("scales") is not None and capabilities.scale_layout != ROW_MAJOR:
             shape = quantized_shapes(x.shape, get_block(fmt), axis=options.get("axis", -1))[1]
@@ -155,3 +150,20 @@ class _Recorder:
 
     def _matmul(self, a: Side, b: Side, out_dtype: str, **options: Any) -> Any:
         raise NotImplementedError  # no call depends on the answer, but those about a wrong one
+
+
+class _Recorder(Model):
+    """The model as a target that keeps what it is asked."""
+
+    def __init__(self, capabilities: Capabilities) -> None:
+        super().__init__(capabilities)
+        self.requests: list[Request] = []
+        self._times: dict[str, int] = {}
+
+    def _run(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
+        arguments = name_arguments(function, args, kwargs)
+        digest = digest_call(function, arguments)
+        times = self._times[digest] = self._times.get(digest, 0) + 1
+        kept = {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+        self.requests.append((digest if times == 1 else f"{digest}.{times}", function, kept))
+        return super()._run(function, *args, **kwargs)

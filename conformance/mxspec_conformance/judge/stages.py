@@ -27,13 +27,13 @@ from mxspec_conformance.judge.open_choice import judge_choices
 from mxspec_conformance.judge.scale import count_wrong_scales
 from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
 from mxspec_conformance.judge.tally import Scorecard
+from mxspec_conformance.judge.wanted import OF_CALLS
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.topics import TOPICS
 
-#: Topics of which no vector is a case, and all others.
-OF_CALLS = frozenset({"call-size", "memory", "state", "refusal"})
+#: All topics but those of which no vector is a case.
 OF_VECTORS = frozenset(TOPICS) - OF_CALLS
 #: Topics of ordinary blocks: a scale, and what each lane tests.
 OF_LANES = frozenset({
@@ -92,6 +92,11 @@ class BlockStage:
     judge: Callable[[BlockRun, Scorecard], Failures]
     #: The topics that it may enter.
     topics: frozenset[str] = OF_VECTORS
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether its cases are calls that differ in size, memory, place and order, or draws, rather than in numbers."""
+        return self.operation == "stochastic" or self.topics <= OF_CALLS | _PLACES | {GIVEN_SCALE}
 
     @property
     def explains(self) -> bool:

@@ -182,8 +182,7 @@ def judge_tally(
         # Beside what may be refused, the code that failed is what there is to see.
         show = (tally.show_stumble if refuses else None) or tally.show_silence
         requirement.first = show() if show is not None else None
-        return requirement
-    if tally.failing:
+    elif tally.failing:
         equal = explanation is not None and all(explanation in e for e in tally.equals.values())
         # A variant of a profile, or a rounding mode, names what is wrong; only another profile makes it a deviation.
         named = equal and explanation is not None and explanation.cause in DEVIATING
@@ -197,4 +196,7 @@ def judge_tally(
         requirement.verdict = Verdict.OPEN
         requirement.first = tally.show_silence() if tally.show_silence is not None else None
         requirement.note = f"refused in {len(no_answers)} of {requirement.cases} cases: {next(iter(no_answers.values())).message}"
+    if not_asked := sum(n.kind is FailureKind.NOT_ASKED for n in tally.no_answers.values()):
+        more = f"{not_asked} more cases were not asked of this version"
+        requirement.note = f"{requirement.note}; {more}" if requirement.note else more
     return requirement

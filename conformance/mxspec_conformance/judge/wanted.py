@@ -14,6 +14,9 @@ from mxspec_vectors.topics import TOPICS
 #: What a requirement's id may begin with: functions, and what is judged of a function under a name of its own.
 JUDGED = tuple(dict.fromkeys((*OPERATIONS, "scale", "stochastic")))
 
+#: Topics that no profile decides: they are judged by calls beyond those of the vectors.
+OF_CALLS = frozenset({"call-size", "memory", "state", "refusal"})
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -21,14 +24,19 @@ class Wanted:
 
     #: A glob of ids; None: all.
     only: str | None = None
+    #: Whether those that no profile decides are.
+    calls: bool = True
 
     def fits(self, requirement: str) -> bool:
         """Whether one is, by its id."""
+        if not self.calls and requirement.rpartition("/")[2] in OF_CALLS:
+            return False
         return self.only is None or fnmatchcase(requirement, self.only)
 
     def any_of(self, operation: str, name: str, topics: Iterable[str] = tuple(TOPICS)) -> bool:
         """Whether one of these topics is, of an operation and a format, element or layout."""
-        return self.only is None or any(fnmatchcase(f"{operation}/{name}/{topic}", self.only) for topic in topics)
+        everything = self.calls and self.only is None
+        return everything or any(self.fits(f"{operation}/{name}/{topic}") for topic in topics)
 
     def explain_nothing(self, offered: Iterable[str] = ()) -> str:
         """What to say where no requirement fits: what the glob may have meant, and what lists the ids.

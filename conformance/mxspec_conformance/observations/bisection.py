@@ -46,13 +46,13 @@ class NoAnswer:
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether the target says that it cannot do this, which is no failure."""
-        return self.kind is FailureKind.UNSUPPORTED
+        """Whether the target says that it cannot do this, or was never asked, which is no failure."""
+        return self.kind in (FailureKind.UNSUPPORTED, FailureKind.NOT_ASKED)
 
     @property
     def is_declined(self) -> bool:
         """Whether the target was called, and says that it cannot do this."""
-        return self.is_unsupported and not self.untried
+        return self.kind is FailureKind.UNSUPPORTED and not self.untried
 
 
 def unsupported(message: str) -> NoAnswer:

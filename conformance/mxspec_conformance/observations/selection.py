@@ -26,6 +26,8 @@ class Selection:
     """Some cases: (operation, format) -> their labels. What is not listed is judged in full."""
 
     labels: Mapping[tuple[str, str], frozenset[str]]
+    #: Whether the target is also judged by calls that differ in size, memory and order, not in numbers.
+    calls: bool = True
 
     def chosen(self, operation: str, fmt: str) -> frozenset[str] | None:
         """The labels of one file; None: all."""
@@ -33,6 +35,8 @@ class Selection:
 
 
 EVERYTHING = Selection({})
+#: What a target answers for numbers, however it is called: the part of a verdict that a recording can hold.
+NUMBERS_ALONE = Selection({}, calls=False)
 _active: ContextVar[Selection] = ContextVar("selection", default=EVERYTHING)
 
 
@@ -48,7 +52,12 @@ def use_selection(selection: Selection) -> Iterator[None]:
 
 def selects() -> bool:
     """Whether some cases are left out."""
-    return _active.get() is not EVERYTHING
+    return bool(_active.get().labels)
+
+
+def selects_calls() -> bool:
+    """Whether calls that differ in size, memory and order are made."""
+    return _active.get().calls
 
 
 def keeps(operation: str, fmt: str, label: str) -> bool:

@@ -26,6 +26,8 @@ class FailureKind(StrEnum):
     BAD_RETURN = "bad-return"
     #: A file of results does not hold one.
     MISSING = "missing"
+    #: A recording does not hold one: the question is younger than it.
+    NOT_ASKED = "not-asked"
     #: The target says that it cannot do this.
     UNSUPPORTED = "unsupported"
 

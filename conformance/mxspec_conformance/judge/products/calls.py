@@ -17,6 +17,8 @@ from mxspec_conformance.judge.products.reference import allow, refer_case
 from mxspec_conformance.judge.products.variety import find_taken, list_options
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.targets.operands import Product
+from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
 OPERATION = "matmul"
@@ -81,9 +83,13 @@ def judge_product_calls(
         }  # fmt: skip
         return Drawn(_arguments(cases[number % len(cases)]), options)
 
-    def judge(name: str, draw: Callable[[Size, int], Drawn], *verbs: Verb) -> None:
+    def draw_rows(rows: Size, number: int) -> Drawn:
+        case = cases[number % len(cases)]
+        return Drawn(_arguments(replace(case, a=take_rows(case.a, np.arange(rows)))))
+
+    def judge(name: str, draw: Callable[[Size, int], Drawn], *verbs: Verb, sizes: Mapping[str, Size] | None = None) -> None:
         work = Workload(
-            session=session, function=OPERATION, scorecard=scorecard, draw=draw, sizes={name: None}, chosen_by=(OPERATION, scorecard.format)
+            session=session, function=OPERATION, scorecard=scorecard, draw=draw, sizes=sizes or {name: None}, chosen_by=(OPERATION, scorecard.format)
         )
         judge_history(work, verbs)
 
@@ -99,6 +105,9 @@ def judge_product_calls(
         judge(f"{name} in {other}", partial(draw_in, other), Verb.PROBE, Verb.HOLD)
     if Verb.THREADS in verbs:
         judge(name, draw_own, Verb.THREADS)
+    step = find_sizes(Product(a=cases[0].a.spec, b=cases[0].b.spec), session.capabilities.product_shapes).m
+    if Verb.SIZES in verbs and (fewer := (m // 2 // step or (m - 1) // step) * step):
+        judge(name, draw_rows, Verb.SIZES, sizes={f"{fewer} x {n} x {k}": fewer, name: m})
 
 
 def _arguments(case: ProductCase) -> tuple[Any, ...]:

@@ -1,0 +1,1 @@
+"""Recordings of libraries, and the verdicts that the judge computes from them."""
