@@ -17,10 +17,10 @@ from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.arrays import laid_size, quantized_shapes
+from mxspec_conformance.targets.arrays import laid_size
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetError
-from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.interface import OPERATIONS, quantized_shapes
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports import abi
