@@ -263,7 +263,8 @@ class Marshaller:
         """An argument as the target takes it."""
         value = call[name]
         if isinstance(value, np.ndarray):
-            return self._array(TargetArray(operation, name, call, self.capabilities).give(value))
+            is_plain = name not in operation.forms
+            return self._array(value if is_plain else TargetArray(operation, name, call, self.capabilities).give(value))
         if name in ("a", "b"):
             only_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
             return hand_over(read_numbers(value), convert=self._array, only_sides=only_sides)
