@@ -187,7 +187,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         results = result if len(operation.outputs) > 1 else (result,)
         return {
             "id": identifier,
-            "outputs": {n: write_array(r) for n, r in zip(operation.outputs, results, strict=True)},
+            "outputs": {o.name: write_array(r) for o, r in zip(operation.outputs, results, strict=True)},
         }
 
     remote = RemoteModule(every.MXSPEC_CAPABILITIES, ask)

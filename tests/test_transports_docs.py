@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from mxspec_conformance.results.waivers import read_waivers
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.transports.description import find_reply_violation, find_violation
 
-from tests.transports import build_library, judged, no_answers
+from tests.transports import EXAMPLES, build_library, judged, no_answers
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TARGETS = (DOCS / "targets.md").read_text("utf-8")
@@ -52,7 +53,14 @@ def test_the_table_of_functions_is_the_interface() -> None:
                 tuple(o for o in options.strip().split(", ") if o),
                 tuple(made.split(", ")),
             )
-    assert shown == {name: (o.arguments, o.options, o.outputs) for name, o in OPERATIONS.items()}
+    assert shown == {name: (o.arguments, o.options, tuple(x.name for x in o.outputs)) for name, o in OPERATIONS.items()}
+
+
+def test_the_harness_knows_the_interface() -> None:
+    """It is copied, and so imports nothing of the judge."""
+    harness = runpy.run_path(str(EXAMPLES / "python" / "harness.py"))
+    assert harness["FUNCTIONS"] == {name: (o.arguments, tuple(x.name for x in o.outputs)) for name, o in OPERATIONS.items()}
+    assert harness["OPTIONS"] == {name: o.options for name, o in OPERATIONS.items() if o.options}
 
 
 def test_the_shared_library_compiles_and_is_judged(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mxspec_conformance import check
-from mxspec_conformance.transports.abi import MatmulCall, Operand
+from mxspec_conformance.transports.abi import STRUCTURES
 
 from tests.transports import assert_recorded_agrees, assert_roads_agree, build_library
 
@@ -138,10 +138,10 @@ def test_a_c_kernel_is_handed_offsets_and_metadata(kept: str, zero: str, found: 
 
 def test_what_was_appended_lies_behind_all_that_a_library_knew() -> None:
     """A library that was compiled with ABI 2's first header reads the same bytes."""
-    known = ctypes.sizeof(ctypes.c_int64) * 3 + 2 * ctypes.sizeof(Operand) + 4 * ctypes.sizeof(ctypes.c_void_p) + 8
-    assert MatmulCall.values.offset == known
-    assert MatmulCall.a_more.offset == known + ctypes.sizeof(ctypes.c_void_p)
-    assert [name for name, _ in Operand._fields_] == ["spec", "values", "codes", "codes_size", "scales", "scales_size", "tensor_scale"]
+    known = ctypes.sizeof(ctypes.c_int64) * 3 + 2 * ctypes.sizeof(STRUCTURES["mxspec_operand"]) + 4 * ctypes.sizeof(ctypes.c_void_p) + 8
+    assert STRUCTURES["mxspec_matmul_call"].values.offset == known
+    assert STRUCTURES["mxspec_matmul_call"].a_more.offset == known + ctypes.sizeof(ctypes.c_void_p)
+    assert [name for name, _ in STRUCTURES["mxspec_operand"]._fields_] == ["spec", "values", "codes", "codes_size", "scales", "scales_size", "tensor_scale"]
 
 
 def test_smoke_multiplies_every_kind(tmp_path: Path) -> None:

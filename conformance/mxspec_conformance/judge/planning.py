@@ -19,9 +19,9 @@ from mxspec.sparsity import compress, decompress, get_sparse, prune
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.stochastic.words import model_words
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.arrays import lay_codes, lay_scales, quantized_shapes, take_laid
+from mxspec_conformance.targets.arrays import lay_codes, lay_scales, take_laid
 from mxspec_conformance.targets.capabilities import Capabilities
-from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.interface import OPERATIONS, quantized_shapes
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.in_process import InProcessSession

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import BlockFormat
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS, lies_by_rows
 from mxspec_conformance.targets.errors import BadReturn
@@ -40,17 +39,6 @@ def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None)
     else:
         tensor = torch.from_numpy(x)
     return tensor if device is None else tensor.to(device)
-
-
-def quantized_shapes(
-    shape: tuple[int, ...], block: BlockFormat, *, axis: int = -1, square: bool = False
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shapes of codes (one to an element) and of scales that `quantize` gives for x; square: 16 x 16 blocks."""
-    axis %= len(shape)
-    padded = tuple(-(-n // block.k) * block.k if a == axis else n for a, n in enumerate(shape))
-    if square:
-        padded = tuple(-(-n // 16) * 16 for n in padded)
-    return padded, tuple(n // block.k if a == axis else n for a, n in enumerate(padded))
 
 
 def arrange_array(

@@ -1,8 +1,90 @@
-"""The interface of targets as data: every operation with its arguments, options and outputs, the same on every transport."""
+"""The interface of targets as data: every operation with its arguments, options and outputs, the same on every transport.
+
+Marshalling, the check of answers, the fields of the C structures, and the protocol's schema follow from this table.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxspec.affine.formats import AffineFormat, Offset
+from mxspec.formats import BlockFormat, get_block
+from mxspec.layouts import get_layout
+from mxspec.sparsity import get_sparse
+from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.operands import read_numbers
+
+Shape = tuple[int, ...]
+#: Arguments and options of one call by their names.
+Call = Mapping[str, Any]
+
+
+class Kind(Enum):
+    """What an argument is."""
+
+    ARRAY = auto()
+    #: One float32.
+    FLOAT = auto()
+    TEXT = auto()
+    FLAG = auto()
+    #: A whole number; of a count none is negative.
+    WHOLE = auto()
+    COUNT = auto()
+    #: A list of sizes, and one of two.
+    SIZES = auto()
+    PAIR = auto()
+
+
+class Form(Enum):
+    """How an array lies where the target has it (`targets/forms.py`)."""
+
+    #: One item to a byte.
+    ITEMS = auto()
+    #: Decoded numbers: float32, or a narrower float.
+    FLOATS = auto()
+    #: Codes and scales of a block format, and kept codes and metadata of a sparse one, in the layouts that a target declares.
+    BLOCK_CODES = auto()
+    BLOCK_SCALES = auto()
+    KEPT = auto()
+    METADATA = auto()
+    #: Affine integers: one code to a byte or 32-bit words; scales in the format's dtype; biases or zero points.
+    AFFINE_CODES = auto()
+    AFFINE_SCALES = auto()
+    AFFINE_OFFSETS = auto()
+    #: The bytes of a named layout.
+    DATA = auto()
+    #: One number.
+    NUMBER = auto()
+    #: The values of a product, in the dtype that was asked for.
+    PRODUCT = auto()
+
+
+class Expected(NamedTuple):
+    """One array of an answer."""
+
+    name: str
+    #: `float`: a Python float and no array.
+    dtype: Any
+    #: None: one axis of any length, which is judged.
+    shape: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One array that an operation returns."""
+
+    name: str
+    form: Form = Form.ITEMS
+    #: Its dtype, as the judge has it.
+    dtype: Callable[[Call], Any] = lambda _: np.uint8
+    #: Its shape, by the shape of the call's numbers (`Operation.measure`).
+    shape: Callable[[Shape, Call], Shape | None] = lambda shape, _: shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,26 +92,92 @@ class Operation:
     """One function that a target may have."""
 
     name: str
-    #: Positional arguments in order. Those in `NAMES` are text, `shape` is a list of sizes, `a` and `b` are the sides of a
-    #: product (`targets/operands.py`), all others are arrays.
+    #: Positional arguments in order; `a` and `b` are the sides of a product (`targets/operands.py`), `ARGUMENTS` has all others.
     arguments: tuple[str, ...]
-    #: Arrays that it returns.
-    outputs: tuple[str, ...]
+    outputs: tuple[Output, ...]
     #: Keywords; a target that takes one has a further capability.
     options: tuple[str, ...] = ()
     #: What the arguments are called where each array travels by a name of its own; empty: as here.
     parts: tuple[str, ...] = ()
+    #: Arguments, options and outputs that a target has in another form than the judge; outputs are entered by themselves.
+    forms: dict[str, Form] = field(default_factory=dict)
+    #: Whether it reads the bytes of a layout, whose parts are its outputs.
+    unpacks: bool = False
+
+    def __post_init__(self) -> None:
+        self.forms.update({o.name: o.form for o in self.outputs})
 
     @property
     def wire_arguments(self) -> tuple[str, ...]:
         """Names of what travels for the arguments."""
         return self.parts or self.arguments
 
+    def name_call(self, args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments and options by name, in the table's order."""
+        call = dict(zip(self.arguments, args, strict=True))
+        return call | {n: options[n] for n in dict.fromkeys((*self.options, *options)) if n in options} if options else call
 
-#: Arguments that name something.
-NAMES = ("format", "element", "layout", "affine", "out_dtype", "a_spec", "b_spec")
-#: Options that are one float32.
-FLOATS = ("tensor_scale", "a_tensor_scale", "b_tensor_scale", "alpha", "beta")
+    def measure(self, call: Call) -> Shape:
+        """The shape of a call's numbers, or items: of x, of the codes, of what is unpacked, [m, n] of a product."""
+        if "shape" in self.arguments:
+            return tuple(call["shape"])
+        if "a" in self.arguments:
+            return tuple(read_numbers(call[side]).shape[0] for side in "ab")
+        return tuple(call[self.arguments[0]].shape)
+
+    def expect(self, call: Call, shape: Shape | None = None) -> list[Expected]:
+        """The arrays that a target returns for a call, in its order; shape: that of the call's numbers where it is known."""
+        shape = self.measure(call) if shape is None else shape
+        if self.unpacks:
+            fields = get_layout(call["layout"]).fields
+            return [Expected(f.part.value, np.uint8, (*shape[:-1], shape[-1] // f.covers)) for f in reversed(fields)]
+        return [Expected(o.name, o.dtype(call), o.shape(shape, call)) for o in self.outputs]
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        """An answer of its arrays: the only one, or a tuple; parts of a layout are a tuple in the layout's own order."""
+        if self.unpacks:
+            return tuple(reversed(arrays))
+        return tuple(arrays) if len(self.outputs) > 1 else arrays[0]
+
+
+def quantized_shapes(shape: Shape, block: BlockFormat, *, axis: int = -1, square: bool = False) -> tuple[Shape, Shape]:
+    """The shapes of codes (one to an element) and of scales that `quantize` gives for x; square: 16 x 16 blocks."""
+    axis %= len(shape)
+    padded = tuple(-(-n // block.k) * block.k if a == axis else n for a, n in enumerate(shape))
+    if square:
+        padded = tuple(-(-n // 16) * 16 for n in padded)
+    return padded, tuple(n // block.k if a == axis else n for a, n in enumerate(padded))
+
+
+def _blocks(part: int) -> Callable[[Shape, Call], Shape]:
+    def shape_of(shape: Shape, call: Call) -> Shape:
+        square = call.get("block") is not None
+        return quantized_shapes(shape, get_block(call["format"]), axis=call.get("axis", -1), square=square)[part]
+
+    return shape_of
+
+
+def _affine(call: Call) -> AffineFormat:
+    return read_operand(call["affine"]).format
+
+
+def _groups(shape: Shape, call: Call) -> Shape:
+    return (*shape[:-1], shape[-1] // _affine(call).group)
+
+
+#: What an argument or option is; the sides of a product by the names of their arrays. In the order of the protocol's schema.
+ARGUMENTS: dict[str, Kind] = {
+    name: kind
+    for kind, names in (
+        (Kind.ARRAY, "x codes scales offsets"), (Kind.TEXT, "affine"),
+        (Kind.ARRAY, "random_bits kept metadata data a_codes a_scales b_codes b_scales"), (Kind.TEXT, "format element layout"),
+        (Kind.SIZES, "shape"), (Kind.FLOAT, "tensor_scale a_tensor_scale b_tensor_scale"), (Kind.WHOLE, "axis"),
+        (Kind.FLAG, "pad"), (Kind.PAIR, "block"), (Kind.COUNT, "seed"), (Kind.TEXT, "rounding overflow a_spec"),
+        (Kind.ARRAY, "a_values"), (Kind.TEXT, "b_spec"), (Kind.ARRAY, "b_values"), (Kind.TEXT, "out_dtype"),
+        (Kind.FLOAT, "alpha beta"), (Kind.ARRAY, "c bias a_offsets a_metadata b_offsets b_metadata"),
+    )
+    for name in names.split()
+}  # fmt: skip
 
 #: What one side of a product consists of: its text, and its arrays as far as it has them.
 SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale", "offsets", "metadata")
@@ -47,33 +195,66 @@ LAYOUT_FUNCTIONS = {
     "unpack_blocks": (False, True, True),
 }
 
+_CODES, _SCALES = Output("codes"), Output("scales")
+_VALUES = Output("values", Form.FLOATS, lambda _: np.float32)
+_DATA = Output("data", Form.DATA, shape=lambda *_: None)
+
 OPERATIONS: dict[str, Operation] = {
     o.name: o
     for o in (
         Operation(
-            name="quantize", arguments=("x", "format"), outputs=("codes", "scales"),
+            name="quantize", arguments=("x", "format"),
             options=("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
+            outputs=(
+                Output("codes", Form.BLOCK_CODES, shape=_blocks(0)), Output("scales", Form.BLOCK_SCALES, shape=_blocks(1)),
+            ),
         ),
         Operation(
-            name="dequantize", arguments=("codes", "scales", "format"), outputs=("values",), options=("tensor_scale",)
+            name="dequantize", arguments=("codes", "scales", "format"), outputs=(_VALUES,), options=("tensor_scale",),
+            forms={"codes": Form.BLOCK_CODES, "scales": Form.BLOCK_SCALES},
         ),
-        Operation(name="quantize_affine", arguments=("x", "affine"), outputs=("codes", "scales", "offsets")),
-        Operation(name="dequantize_affine", arguments=("codes", "scales", "offsets", "affine"), outputs=("values",)),
-        Operation(name="encode", arguments=("x", "element"), outputs=("codes",), options=("rounding", "overflow")),
-        Operation(name="decode", arguments=("codes", "element"), outputs=("values",)),
-        Operation(name="encode_stochastic", arguments=("x", "element", "random_bits"), outputs=("codes",)),
-        Operation(name="tensor_scale", arguments=("x", "format"), outputs=("scale",)),
-        Operation(name="prune", arguments=("codes", "format"), outputs=("codes",)),
-        Operation(name="compress", arguments=("codes", "format"), outputs=("kept", "metadata")),
-        Operation(name="decompress", arguments=("kept", "metadata", "format", "shape"), outputs=("codes",)),
-        Operation(name="pack", arguments=("codes", "layout"), outputs=("data",)),
-        Operation(name="unpack", arguments=("data", "layout", "shape"), outputs=("codes",)),
-        Operation(name="swizzle", arguments=("scales", "layout"), outputs=("data",)),
-        Operation(name="unswizzle", arguments=("data", "layout", "shape"), outputs=("scales",)),
-        Operation(name="pack_blocks", arguments=("codes", "scales", "layout"), outputs=("data",)),
-        Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=("codes", "scales")),
         Operation(
-            name="matmul", arguments=("a", "b", "out_dtype"), outputs=("values",), options=("alpha", "beta", "c", "bias"),
+            name="quantize_affine", arguments=("x", "affine"),
+            outputs=(
+                Output("codes", Form.AFFINE_CODES),
+                Output("scales", Form.AFFINE_SCALES, lambda call: _affine(call).numpy_dtype, _groups),
+                Output(
+                    "offsets", Form.AFFINE_OFFSETS,
+                    lambda call: _affine(call).numpy_dtype if _affine(call).offset is Offset.BIAS else np.uint8, _groups,
+                ),
+            ),
+        ),
+        Operation(
+            name="dequantize_affine", arguments=("codes", "scales", "offsets", "affine"), outputs=(_VALUES,),
+            forms={"codes": Form.AFFINE_CODES},
+        ),
+        Operation(name="encode", arguments=("x", "element"), outputs=(_CODES,), options=("rounding", "overflow")),
+        Operation(name="decode", arguments=("codes", "element"), outputs=(_VALUES,)),
+        Operation(name="encode_stochastic", arguments=("x", "element", "random_bits"), outputs=(_CODES,)),
+        Operation(
+            name="tensor_scale", arguments=("x", "format"), outputs=(Output("scale", Form.NUMBER, lambda _: float, lambda *_: ()),)
+        ),
+        Operation(name="prune", arguments=("codes", "format"), outputs=(_CODES,)),
+        Operation(
+            name="compress", arguments=("codes", "format"),
+            outputs=(
+                Output("kept", Form.KEPT, shape=lambda shape, _: (shape[0], shape[1] // 2)),
+                Output("metadata", Form.METADATA, shape=lambda shape, call: (shape[0], shape[1] // get_sparse(call["format"]).group)),
+            ),
+        ),
+        Operation(
+            name="decompress", arguments=("kept", "metadata", "format", "shape"), outputs=(_CODES,),
+            forms={"kept": Form.KEPT, "metadata": Form.METADATA},
+        ),
+        Operation(name="pack", arguments=("codes", "layout"), outputs=(_DATA,)),
+        Operation(name="unpack", arguments=("data", "layout", "shape"), outputs=(_CODES,), unpacks=True),
+        Operation(name="swizzle", arguments=("scales", "layout"), outputs=(_DATA,)),
+        Operation(name="unswizzle", arguments=("data", "layout", "shape"), outputs=(_SCALES,), unpacks=True),
+        Operation(name="pack_blocks", arguments=("codes", "scales", "layout"), outputs=(_DATA,)),
+        Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=(_CODES, _SCALES), unpacks=True),
+        Operation(
+            name="matmul", arguments=("a", "b", "out_dtype"), options=("alpha", "beta", "c", "bias"),
+            outputs=(Output("values", Form.PRODUCT, lambda call: DTYPES[call["out_dtype"]]),),
             parts=(*(f"{side}_{part}" for side in "ab" for part in SIDE_PARTS), "out_dtype", "shape"),
         ),
     )

@@ -24,7 +24,7 @@ from mxspec_conformance.targets.capabilities import (
     read_products,
 )
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import ARGUMENTS, OPERATIONS, SPARSE_FUNCTIONS, Kind
 from mxspec_conformance.targets.texts import clean_name
 
 if TYPE_CHECKING:
@@ -34,11 +34,31 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 
 
+#: Kind of argument -> its schema.
+_KINDS: dict[Kind, dict[str, Any]] = {
+    Kind.ARRAY: {"$ref": "#/$defs/array"},
+    Kind.FLOAT: {"$ref": "#/$defs/float32"},
+    Kind.TEXT: {"type": "string"},
+    Kind.FLAG: {"type": "boolean"},
+    Kind.WHOLE: {"type": "integer"},
+    Kind.COUNT: {"type": "integer", "minimum": 0},
+    Kind.SIZES: {"type": "array", "items": {"type": "integer", "minimum": 0}},
+    Kind.PAIR: {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+}
+
+
 @lru_cache(maxsize=1)
 def load_protocol_schema() -> dict[str, Any]:
-    """The JSON Schema of descriptions, requests and replies; its `$defs` name the parts."""
+    """The JSON Schema of descriptions, requests and replies; its `$defs` name the parts. Functions are those of the interface."""
     path = files("mxspec_conformance").joinpath("schema/protocol.schema.json")
     schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    parts = schema["$defs"]
+    parts["capabilities"]["properties"]["functions"]["properties"] = {
+        name: {"type": "array", "uniqueItems": True, "items": {"enum": list(o.options)} if o.options else False}
+        for name, o in OPERATIONS.items()
+    }
+    parts["arguments"]["properties"] = {name: _KINDS[kind] for name, kind in ARGUMENTS.items()}
+    parts["run"]["properties"]["function"]["enum"] = list(OPERATIONS)
     return schema
 
 

@@ -50,7 +50,7 @@ def read_reply(function: str, reply: Mapping[str, Any]) -> Any:
         raise NotImplementedError(f"{reason} ({link})" if link else reason)
     if "error" in reply:
         raise RemoteError(reply["error"]["message"], reply["error"].get("detail", ""))
-    outputs = OPERATIONS[function].outputs
+    outputs = [output.name for output in OPERATIONS[function].outputs]
     if set(reply["outputs"]) != set(outputs):
         given = ", ".join(reply["outputs"])
         raise BadReturn(f"the outputs of {function} are {', '.join(outputs)}; the reply holds {given}")

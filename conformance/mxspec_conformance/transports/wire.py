@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_conformance.targets.errors import BadReturn
-from mxspec_conformance.targets.interface import FLOATS, OPERATIONS, SIDE_PARTS
+from mxspec_conformance.targets.interface import ARGUMENTS, OPERATIONS, SIDE_PARTS, Kind
 from mxspec_conformance.targets.operands import Side
 from mxspec_vectors.reading import parse_json
 
@@ -140,9 +140,9 @@ def write_request(identifier: str, function: str, arguments: Mapping[str, Any], 
 
 
 def _plain(name: str, value: Any) -> Any:
-    if name in FLOATS:
+    if ARGUMENTS[name] is Kind.FLOAT:
         return write_float(value)
-    if name in ("block", "shape"):
+    if ARGUMENTS[name] in (Kind.SIZES, Kind.PAIR):
         return [int(n) for n in value]
     return value
 
