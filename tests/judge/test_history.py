@@ -265,6 +265,12 @@ def has_rows(matrix: np.ndarray[Any, Any]) -> bool:
     return len(matrix) > 1 and len(np.unique(matrix)) > 1
 
 
+def halves_alike(matrix: np.ndarray[Any, Any]) -> bool:
+    """Whether the rows of the first half come again, and are no copies of one."""
+    first, second = matrix[: len(matrix) // 2], matrix[len(matrix) // 2 :]
+    return len(first) > 3 and first.shape == second.shape and bool((first == second).all()) and bool((first[0] != first[-1]).any())
+
+
 #: What a call is like that is wrong, by size and by content.
 SIZES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "257 rows": lambda args: rows_of(args) == 257,
@@ -274,6 +280,7 @@ SIZES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
 CONTENTS: dict[str, Callable[[np.ndarray[Any, Any]], bool]] = {
     "equal rows": lambda matrix: has_rows(matrix) and bool((matrix == matrix[:1]).all()),
     "first row zero": lambda matrix: has_rows(matrix) and not matrix[0].astype(bool).any(),
+    "second half as the first": lambda matrix: has_rows(matrix) and halves_alike(matrix),
     "last row as the first": lambda matrix: has_rows(matrix) and bool((matrix[0] == matrix[-1]).all()) and len(np.unique(matrix[0])) > 1,
 }  # fmt: skip
 #: Operations that are given rows.

@@ -34,6 +34,7 @@ def list_repeated(place: Places, one: int) -> Iterator[tuple[str, Places]]:
     ends = place.copy()
     ends[-1] = ends[0]
     yield "the last row as the first", ends
+    yield "the second half of the rows as the first", np.resize(place[: -(-len(place) // 2)], place.shape)
     alike = np.repeat(place[:1], len(place), axis=0)
     alike[len(place) // 2] = place[1]
     yield "every row but one the same", alike
