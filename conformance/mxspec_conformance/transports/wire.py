@@ -140,9 +140,10 @@ def write_request(identifier: str, function: str, arguments: Mapping[str, Any], 
 
 
 def _plain(name: str, value: Any) -> Any:
-    if ARGUMENTS[name] is Kind.FLOAT:
+    kind = ARGUMENTS.get(name)  # None: of a question that is no operation
+    if kind is Kind.FLOAT:
         return write_float(value)
-    if ARGUMENTS[name] in (Kind.SIZES, Kind.PAIR):
+    if kind in (Kind.SIZES, Kind.PAIR):
         return [int(n) for n in value]
     return value
 

@@ -1,6 +1,6 @@
 """Judge every wrong kernel and every right one, by the judge and by the vectors alone, and publish the kill matrix of products.
 
-    python -m mxspec_lab.products.run [--json reports/mutants/products.json] [--markdown reports/mutants/products.md]
+    python -m mxspec_lab.products.run [--json reports/mutants/products.json] [--markdown reports/mutants/products.md] [--jobs 2]
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +97,31 @@ def describe_passed(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def make_document() -> dict[str, Any]:
-    """What is published."""
+#: Part of what is published -> its kernels, and what is said of one by its report.
+PARTS: dict[str, tuple[Callable[[], Sequence[Any]], Callable[[Any, Report], dict[str, Any]]]] = {
+    "wrong": (list_wrong, describe_wrong),
+    "right": (lambda: RIGHT, describe_right),
+    "wrong_kinds": (lambda: WRONG_KINDS, lambda kernel, report: describe_kind(kernel) | describe_found(report)),
+    "right_kinds": (lambda: RIGHT_KINDS, lambda kernel, report: describe_kind(kernel) | describe_passed(report)),
+}
+
+
+def judge_row(part: str, number: int) -> tuple[dict[str, Any], float]:
+    """A row of a part, and the CPU seconds that it took."""
     started = time.process_time()
-    wrong = [describe_wrong(kernel, check(KernelTarget(kernel))) for kernel in list_wrong()]
-    right = [describe_right(kernel, check(KernelTarget(kernel))) for kernel in RIGHT]
-    wrong_kinds = [describe_kind(kernel) | describe_found(check(KernelTarget(kernel))) for kernel in WRONG_KINDS]
-    right_kinds = [describe_kind(kernel) | describe_passed(check(KernelTarget(kernel))) for kernel in RIGHT_KINDS]
+    kernels, describe = PARTS[part]
+    kernel = kernels()[number]
+    return describe(kernel, check(KernelTarget(kernel))), time.process_time() - started
+
+
+def make_document(jobs: int = 1) -> dict[str, Any]:
+    """What is published."""
+    tasks = [(part, number) for part, (kernels, _) in PARTS.items() for number in range(len(kernels()))]
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        rows = list(pool.map(judge_row, *zip(*tasks, strict=True)))
+    wrong, right, wrong_kinds, right_kinds = (
+        [row for (part, _), (row, _) in zip(tasks, rows, strict=True) if part == name] for name in PARTS
+    )
     return {
         "schema": SCHEMA,
         "counts": {
@@ -112,7 +132,7 @@ def make_document() -> dict[str, Any]:
             "named_kinds": sum(bool(w["named"]) for w in wrong_kinds),
             "right_kinds": len(right_kinds), "accused_kinds": sum(bool(r["accused"]) for r in right_kinds),
         },
-        "seconds": round(time.process_time() - started, 1),
+        "seconds": round(sum(seconds for _, seconds in rows), 1),
         "wrong": wrong,
         "right": right,
         "wrong_kinds": wrong_kinds,
@@ -173,8 +193,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(arguments)
-    document = make_document()
+    document = make_document(given.jobs)
     for row in [*document["wrong"], *document["wrong_kinds"]]:
         if not row["topics"]:
             print(f"survives: {row['kernel']}")
