@@ -14,17 +14,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: judge site test test-long test-all test-deep test-browser lint check-tests coverage docs sweep bench peers wheel clean
 
-judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch
-	@$(BIN)/mxspec check --jobs $(JOBS) mxspec gfloat mlx gguf ml_dtypes; test $$? -le 1
+judge: $(VENV)/light.done ## judge the libraries that need neither a GPU nor torch, at the quick level
+	@$(BIN)/mxspec check --quick --jobs $(JOBS) mxspec gfloat mlx gguf ml_dtypes; test $$? -le 1
 	@$(MAKE) --no-print-directory site
 
 site: $(VENV)/light.done ## all committed results as a static site: open build/site/index.html
 	@$(BIN)/mxspec site reports --docs docs -o build/site
 
-test: $(VENV)/test.done ## style, types, imports and the quick tests: minutes on two cores
+test: $(VENV)/test.done ## style, types, imports and the quick tests: about 4 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint check-tests
 
-test-long: $(VENV)/test.done ## the other tests, of the slowest a share that changes with the seed; the coverage that it prints is of both commands
+test-long: $(VENV)/test.done ## the other tests, of the slowest a share that changes with the seed, about 11 minutes; the coverage that it prints is of both commands
 	$(PYTEST) -m long
 
 test-all: $(VENV)/test.done ## every parameter set of every test; hours

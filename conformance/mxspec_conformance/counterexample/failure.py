@@ -29,11 +29,6 @@ from mxspec_vectors.tensor_scales import bind_profile, native_scale
 MAX_SHOWN = 64
 
 
-def hex32(values: npt.NDArray[np.float32]) -> list[str]:
-    """float32 bits as 0x-hex."""
-    return [f"0x{int(b):08x}" for b in np.asarray(values, np.float32).reshape(-1).view(np.uint32)]
-
-
 def describe_bits(x: float) -> str:
     """A float32 by its bits and its value."""
     value = np.float32(x)
