@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,27 @@ def test_a_recording_is_written_as_it_is_read(name: str, tmp_path: Path) -> None
     assert gzip.decompress((tmp_path / "again").read_bytes()) == gzip.decompress(COMMITTED[name].read_bytes())
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"hello",
+        lambda data: gzip.compress(b""),
+        lambda data: gzip.compress(gzip.decompress(data).replace(b"mxspec-recording/1", b"mxspec-recording/9")),
+        lambda data: gzip.compress(gzip.decompress(data).replace(b"{", b"[")),
+        lambda data: gzip.compress(gzip.decompress(data).replace(b'"keys"', b'"key"')),
+        lambda data: gzip.compress(gzip.decompress(data).replace(b'"stored":"', b'"stored":"x')),
+    ],
+    ids=["truncated", "text", "empty", "schema", "syntax", "key", "hex"],
+)
+def test_a_damaged_recording_is_refused_by_its_name(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl.gz"
+    path.write_bytes(damage(ML_DTYPES.read_bytes()))
+    done = CliRunner().invoke(main, ["verdicts", "--check", "--recordings", str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"{path} is no recording of mxspec-recording/1, or damaged (" in done.output
+
+
 def test_a_recording_says_where_it_comes_from() -> None:
     for path in COMMITTED.values():
         origin = read_recording(path).origin
@@ -151,7 +173,7 @@ def test_what_a_recording_lacks_was_not_asked_and_fails_nothing() -> None:
     assert lacking.keys() == whole.keys()
     code = lacking["decode/e2m1/code"]
     assert (code.verdict, code.failing, code.cases) == (Verdict.PASS, 0, whole["decode/e2m1/code"].cases - 1)
-    assert code.note == "1 more cases were not asked of this version"
+    assert code.note == "1 more case was not asked of this version"
     exact = lacking["encode/e2m1/exact"]
     assert (exact.verdict, exact.failing) == (Verdict.UNSUPPORTED, 0)
     assert "not asked of this version" in exact.note

@@ -73,7 +73,7 @@ def test_a_reason_stands_once_below_its_rows(
     number = len(re.findall(r"quantize/mxfp4/[a-z-]+ \w+ error", text))
     assert number > 3
     assert text.count("codes have shape") <= 4 < number
-    assert re.search(r"all \d+, of the first: ", text)
+    assert re.search(r"the first of these \d+: ", text)
 
 
 def test_rows_that_need_more_than_the_width(

@@ -230,3 +230,24 @@ def test_the_line_of_a_format_does_not_deny_what_fails_below_it() -> None:
     screen = io.StringIO()
     print_report(report, Console(file=screen, width=80), failures=0)
     assert f" {conclusion.failing}/{conclusion.cases}\n" in screen.getvalue()
+
+
+@pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2"])
+def test_a_nan_that_only_blocks_of_zeros_lose_is_counted_and_open_where_ocp_leaves_it_open(fmt: str) -> None:
+    """A maximum that passes over NaN is zero where no other number is: a public library returns zeros there, and keeps NaN elsewhere."""
+
+    def quantize(x: Any, name: str) -> Any:
+        numbers = np.where(np.isnan(x), np.float32(0), x)
+        t = mxspec.quantize(numbers, name)
+        codes, nan_code = np.array(t.codes), mxspec.get_block(name).element.nan_code
+        if nan_code is not None:
+            largest = np.abs(numbers).reshape(len(x), -1, 32).max(axis=-1)
+            codes[np.isnan(x) & (np.repeat(largest, 32, axis=-1) > 0)] = nan_code
+        return codes, t.scales
+
+    (result,) = check(SimpleNamespace(NAME="passes-nan-over", VERSION="1", FORMATS=[fmt], quantize=quantize), only="quantize/*/nan").formats
+    in_fp8 = fmt.startswith("mxfp8")
+    of_nan = [d for d in (result.deviations if in_fp8 else result.open_choices) if d.startswith("NaN: ")]
+    assert len(of_nan) == 1
+    assert ("the NaN is lost in " in of_nan[0]) == in_fp8
+    assert not any(d.startswith("NaN: ") for d in (result.open_choices if in_fp8 else result.deviations))

@@ -316,7 +316,8 @@ def _describe_fate(topic: str, rows: Sequence[Observed], fmt: BlockFormat) -> tu
         return _Fate.BLOCK_IS_NAN, f"scale {listed}: the block is NaN"
     if topic == "nan":
         is_nan = flag_nan(fmt.element)  # of codes beyond the format's width too
-        kept = all(is_nan[s.codes].any() for s in rows if np.isnan(s.case.x).any())
-        fate = _Fate.LANE_IS_NAN if kept else _Fate.NAN_LOST
-        return fate, f"scale {listed}, {fate.value}"
+        blocks = [s for s in rows if np.isnan(s.case.x).any()]
+        lost = sum(not (is_nan[s.codes].any() or (s.scales == fmt.scale.nan_code).any()) for s in blocks)
+        fate = _Fate.NAN_LOST if lost else _Fate.LANE_IS_NAN
+        return fate, f"scale {listed}, {fate.value}" + (f" in {lost} of {len(blocks)} blocks" if 0 < lost < len(blocks) else "")
     return _Fate.OTHER, f"scale {listed}" + ("" if topic == "inf" or empty else ", codes not zero")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mxspec
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.judge.behaviour import TraitName, describe, list_deviations, list_open_choices
+from mxspec_conformance.judge.behaviour import Trait, TraitName, describe, list_deviations, list_open_choices
 from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_silence
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.scale_search import Search
@@ -28,15 +28,15 @@ def describe_departures(
     """Enter how the target behaves, how that departs from the judged profile, what it chooses where OCP leaves that open, and
     what causes explain failures."""
     block, profiles = observations.fmt, mxspec.list_profiles(observations.fmt)
-    traits_of_scale: list[str] = []
+    traits: list[Trait] = []
     if observations.answered:
         traits = describe(observations.answered, observations.unanswered, observations.scales, block, judged)
         result.behaviour = {trait.name.value: trait.text for trait in traits}
         result.deviations = list_deviations(traits, judged)
-        traits_of_scale = [t.deviation for t in traits if t.name is TraitName.SCALE]
         result.open_choices = list_open_choices(traits, judged)
     if judged.lost_zeros and any(t.failing and t.topic in _LOSES_ZEROS for t in tallies):
         result.open_choices.append(f"by {judged.id} {judged.lost_zeros}")
+    traits_of_scale = [t.deviation for t in traits if t.name is TraitName.SCALE]
     mixed_up = []
     # A selection may have no failing case of that topic.
     anywhere = selects() and block.has_tensor_scale
@@ -58,6 +58,10 @@ def describe_departures(
         kept = [d for d in result.deviations if not named or (named <= OF_SCALE and d not in traits_of_scale)]
         result.deviations = [c.text for c in causes] + kept
         result.causes = [c.cause.value for c in causes]
+    if any(r.topic == "nan" for r in accused):  # in FP8 elements OCP leaves it not open
+        lost = [t.deviation for t in traits if t.name is TraitName.NAN and t.deviation in result.open_choices]
+        result.open_choices = [c for c in result.open_choices if c not in lost]
+        result.deviations += lost
     if search is not None:
         result.open_choices.append(f"scale: {search.text}")
         result.deviations = [d for d in result.deviations if d not in traits_of_scale]

@@ -197,6 +197,6 @@ def judge_tally(
         requirement.first = tally.show_silence() if tally.show_silence is not None else None
         requirement.note = f"refused in {len(no_answers)} of {requirement.cases} cases: {next(iter(no_answers.values())).message}"
     if not_asked := sum(n.kind is FailureKind.NOT_ASKED for n in tally.no_answers.values()):
-        more = f"{not_asked} more cases were not asked of this version"
+        more = f"{not_asked} more {'case was' if not_asked == 1 else 'cases were'} not asked of this version"
         requirement.note = f"{requirement.note}; {more}" if requirement.note else more
     return requirement

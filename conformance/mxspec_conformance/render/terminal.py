@@ -110,7 +110,7 @@ def requirement_table(report: Report) -> RenderableType:
     for (verdict, _), group in alike.items():
         reason = group[0].note or group[0].text
         if len(group) > 1:
-            reason = f"all {len(group)}, of the first: {reason}"
+            reason = f"the first of these {len(group)}: {reason}"
         for r in group:
             cells = (Text(r.id), Text(r.level), Text(verdict.value, style=_STYLES[verdict]), Text(f"{r.failing}/{r.cases}"))
             rows.append(Row(cells, (Text(reason, style="dim"),) if r is group[-1] else ()))

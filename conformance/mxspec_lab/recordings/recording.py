@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,13 +100,20 @@ def write_recording(path: Path, recording: Recording) -> None:
 def read_recording(path: Path) -> Recording:
     """Read a recording.
 
-    Raises ValueError for a file of another schema.
+    Raises ValueError for a file that is none, of another schema, or damaged.
     """
-    head, errors, *lines = (
-        json.loads(line) for line in gzip.decompress(path.read_bytes()).decode("ascii").splitlines()
-    )
-    if head.pop("schema", None) != SCHEMA:
-        raise ValueError(f"{path} is no recording; {SCHEMA} was expected: `python -m mxspec_lab record` writes them")
+    try:
+        head, errors, *lines = (json.loads(line) for line in gzip.decompress(path.read_bytes()).decode("ascii").splitlines())
+        return _read_lines(head, errors, lines)
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is no recording of {SCHEMA}, or damaged ({type(error).__name__}: {error}); `python -m mxspec_lab record` writes them"
+        ) from error
+
+
+def _read_lines(head: dict[str, Any], errors: dict[str, Any], lines: Sequence[dict[str, Any]]) -> Recording:
+    if (schema := head.pop("schema", None)) != SCHEMA:
+        raise ValueError(f"its schema is {schema}")
     capabilities = {key: _to_tuples(value) for key, value in head.pop("capabilities").items()}
     recording = Recording(
         head,
