@@ -9,7 +9,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,29 +29,18 @@ PATH = ROOT / "reports" / "calls.md"
 VERBS = {
     "probe": "memory: inputs and answers afterwards", "held": "memory: answers held", "reused": "history: other numbers in its memory",
     "repeated": "history: equal calls", "threads": "threads: one size",
-}  # fmt: skip
+}
 SHAPES, LARGEST, SHAPED = "sizes: shapes", "sizes: numbers of the largest, of a product m k n", "history: a shape again, with other numbers"
 VIEWS, THREAD_SIZES, THREAD_OTHERS = "memory: views", "threads: several sizes", "threads: with other functions"
 AFTER, DTYPES, OPTIONS = "history: after other functions", "dtypes", "sets of options"
 AXES = (SHAPES, LARGEST, VIEWS, VERBS["probe"], VERBS["held"], VERBS["reused"], SHAPED, VERBS["repeated"], AFTER, VERBS["threads"],
-        THREAD_SIZES, THREAD_OTHERS, DTYPES, OPTIONS)  # fmt: skip
+        THREAD_SIZES, THREAD_OTHERS, DTYPES, OPTIONS)
 #: Where an operation has no value on an axis: why.
 NONE = {
     **dict.fromkeys(((name, OPTIONS) for name, o in OPERATIONS.items() if not o.options), "it has no options"),
     **dict.fromkeys(((name, DTYPES) for name, o in OPERATIONS.items() if not {"x", "out_dtype"} & {*o.arguments}), "it takes bytes, or its dtypes follow from its formats"),
     ("tensor_scale", VERBS["held"]): "it returns a number",
 }
-
-
-@dataclass
-class Seen:
-    """The distinct values of each axis that one operation was asked."""
-
-    values: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
-
-    def count(self, axis: str) -> int:
-        """How many values; of the largest size the numbers."""
-        return max(self.values[axis], default=0) if axis == LARGEST else len(self.values[axis])
 
 
 def describe_shape(function: str, arguments: tuple[Any, ...]) -> tuple[tuple[int, ...], str]:
@@ -68,24 +56,29 @@ class Spy:
     """Notes what a session is asked."""
 
     def __init__(self) -> None:
-        self.seen: defaultdict[str, Seen] = defaultdict(Seen)
+        #: Operation -> axis -> the distinct values that were requested.
+        self.seen: defaultdict[str, defaultdict[str, set[Any]]] = defaultdict(lambda: defaultdict(set))
         self.last = ""
         self.calls = 0
+
+    def count(self, operation: str, axis: str) -> int:
+        """How many values; of the largest size the numbers."""
+        return max(self.seen[operation][axis], default=0) if axis == LARGEST else len(self.seen[operation][axis])
 
     def note(self, function: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         """One thing that a session is asked to do."""
         self.calls += 1
         if function == "arranged":
             view, function, *rest = arguments
-            self.seen[function].values[VIEWS].add(view.partition("@")[0])
+            self.seen[function][VIEWS].add(view.partition("@")[0])
             return self.note(function, tuple(rest), options)
         if function in ("probe", "reused"):
             verb, function, first = function, arguments[0], arguments[1]
-            self.seen[function].values[VERBS[verb]].add(self.calls)
+            self.seen[function][VERBS[verb]].add(self.calls)
             return self.note(function, first, options)
         if function in ("held", "repeated"):
             verb, function = function, arguments[2]
-            self.seen[function].values[VERBS[verb]].add(self.calls)
+            self.seen[function][VERBS[verb]].add(self.calls)
             return self.note(function, arguments[3] if verb == "held" else arguments[3:], options)
         if function == "threads":
             calls = arguments[1]
@@ -93,13 +86,13 @@ class Spy:
             shapes = {describe_shape(name, given)[0] for name, given, _ in calls}
             axis = THREAD_OTHERS if len(names) > 1 else THREAD_SIZES if len(shapes) > 1 else VERBS["threads"]
             for name in names:
-                self.seen[name].values[axis].add(self.calls)
+                self.seen[name][axis].add(self.calls)
             return None
         if function in ("wrote", "timed"):
             return self.note(arguments[0], arguments[1:], options)
         if function not in OPERATIONS:
             return None
-        mine, (shape, dtype) = self.seen[function].values, describe_shape(function, arguments)
+        mine, (shape, dtype) = self.seen[function], describe_shape(function, arguments)
         mine[SHAPED].update({(shape, dtype)} if (shape, dtype) in mine["shapes and dtypes"] else ())
         mine["shapes and dtypes"].add((shape, dtype))
         mine[SHAPES].add(shape)
@@ -139,7 +132,7 @@ def count_calls(**how: Any) -> Spy:
 
 def list_holes(spy: Spy) -> list[tuple[str, str]]:
     """(operation, axis) without a value, and without a reason."""
-    return [(name, axis) for name in OPERATIONS for axis in AXES if not spy.seen[name].count(axis) and (name, axis) not in NONE]
+    return [(name, axis) for name in OPERATIONS for axis in AXES if not spy.count(name, axis) and (name, axis) not in NONE]
 
 
 def render(spy: Spy) -> str:
@@ -152,8 +145,8 @@ def render(spy: Spy) -> str:
         f"|---|{'--:|' * len(OPERATIONS)}",
     ]
     for axis in AXES:
-        cells = [f"{n:,}" if (n := spy.seen[name].count(axis)) else "abcdef"[reasons.index(NONE[name, axis])] if (name, axis) in NONE else "**0**"
-                 for name in OPERATIONS]  # fmt: skip
+        cells = [f"{n:,}" if (n := spy.count(name, axis)) else "abcdef"[reasons.index(NONE[name, axis])] if (name, axis) in NONE else "**0**"
+                 for name in OPERATIONS]
         rows.append(f"| {axis} | {' | '.join(cells)} |")
     return "\n".join([*rows, "", *(f"- {'abcdef'[n]}: {reason}" for n, reason in enumerate(reasons))]) + "\n"
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Protocol, TypeVar
 from zlib import crc32
 
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
         for line in file.read_text("utf-8").splitlines():
             nodeid, seconds = json.loads(line)
             measured[nodeid.partition("[")[0]].append(seconds)
-    found = {name: round(median(some), 2) for name, some in measured.items()}
+    found = {name: round(fmean(some), 2) for name, some in measured.items()}
     kept = {**(read_seconds() if PATH.exists() else {}), **found}
     write_file(PATH, json.dumps({name: kept[name] for name in sorted(kept) if kept[name]}, indent=1).encode() + b"\n")
     return done.returncode

@@ -16,7 +16,7 @@ from typing import Any
 
 from mxspec_conformance import check
 from mxspec_conformance.adapters.registry import Kept, known_adapters
-from mxspec_conformance.identification.products import ProductIdentity, describe_product, identify_products_of
+from mxspec_conformance.identification.products import identify_products_of
 from mxspec_lab.evidence.status import REPORTS, stamp
 from mxspec_vectors.files import write_file
 
@@ -82,11 +82,6 @@ def _join(names: Sequence[str]) -> str:
 
 
 HEAD = "| target | products | what `mxspec check` says | model that gives its bits |\n|---|---:|---|---|"
-
-
-def describe_identity(found: Mapping[str, Any]) -> dict[str, str]:
-    """The traits of one product in words."""
-    return describe_product(ProductIdentity(**found))
 
 
 def main(arguments: list[str]) -> None:
