@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mxspec_conformance.judge import sparse_calls
-from mxspec_conformance.judge.invariance import calls, contents, history, items, matrix, numbers, states, tensor_maxima
+from mxspec_conformance.judge.invariance import blocks, calls, history, items, pace, tensor_maxima
 from mxspec_conformance.judge.invariance.pace import Speed
 
 #: Numbers of the largest call, and equal calls.
@@ -24,13 +24,11 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
         left_out = {*calls.list_small(k), *calls.list_edges(k)}
         return [size for size in calls.list_sizes(k) if size.elements <= FEW_NUMBERS and size not in left_out]
 
-    for module in (matrix, items, tensor_maxima):
+    for module in (items, tensor_maxima):
         replace(module, "list_sizes", list_few)
-    replace(contents, "ROWS", (12, 16))
-    replace(contents, "ACROSS", 4)
-    replace(states, "PROBED", tuple((rows, blocks) for rows, blocks in states.PROBED if rows <= 130))
-    for module in (matrix, numbers, items):
-        replace(module, "measure_speed", lambda call: Speed.STEADY)
+    replace(items, "CONTENTS", ((12, 4), *items.CONTENTS))
+    replace(blocks, "PROBED", tuple((rows, wide) for rows, wide in blocks.PROBED if rows <= 130))
+    replace(pace, "measure_speed", lambda call: Speed.STEADY)
     replace(sparse_calls, "SHAPES", sparse_calls.SHAPES[:-1])
-    for module in (states, history):  # what each workload takes from them, when it is made
+    for module in (blocks, history):  # what each workload takes from them, when it is made
         replace(module, "REPEATS", FEW_CALLS)

@@ -11,10 +11,9 @@ import pytest
 
 from mxspec.formats import BLOCKS
 from mxspec_conformance.judge.invariance.answered import Answered
-from mxspec_conformance.judge.invariance.matrix import Matrix
+from mxspec_conformance.judge.invariance.blocks import Way
 from mxspec_conformance.judge.invariance.pace import Speed, measure_speed
 from mxspec_conformance.judge.invariance.pools import Pool, _find_pinned
-from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.targets import marshalling
 from mxspec_conformance.targets.errors import FailureKind
@@ -89,6 +88,4 @@ def test_the_last_block_of_a_call_is_one_of_which_nothing_is_open() -> None:
     x[3], x[4] = np.inf, 2.0**-120
     answered = Answered("quantize", (x,), "mxfp4", {}, np.zeros((64, 33), np.uint8), lambda answer: answer, np.not_equal)
     pool = Pool("pool", BLOCKS["mxfp4"], answered, pinned=_find_pinned(x))
-    session: Any = SimpleNamespace()
-    matrix = Matrix(session, Scorecard("quantize", "mxfp4"), Speed.FAST, 1 << 20, 1 << 20)
-    assert {int(matrix.draw(pool, 12)[-1]) for _ in range(200)} == set(range(0, 64, 7))
+    assert {int(Way(pool).place((3, 4), salt)[-1, -1]) for salt in range(200)} == set(range(0, 64, 7))

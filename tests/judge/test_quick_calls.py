@@ -14,9 +14,9 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec_conformance import check
-from mxspec_conformance.judge.invariance import history, matrix as matrices
+from mxspec_conformance.judge.invariance import history, pace
 from mxspec_conformance.judge.invariance.answered import Answered
-from mxspec_conformance.judge.invariance.matrix import Matrix
+from mxspec_conformance.judge.invariance.blocks import BlockCalls, Way, start_calls
 from mxspec_conformance.judge.invariance.pace import OTHERS, Speed
 from mxspec_conformance.judge.invariance.pools import Pool
 from mxspec_conformance.judge.tally import Scorecard
@@ -28,33 +28,33 @@ from tests.quick_calls.kernels import HELD_OUT, right
 Array = Any
 
 
-def make_matrix(formats: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> tuple[Matrix, list[Pool]]:
-    monkeypatch.setattr(matrices, "measure_speed", lambda call: Speed.FAST)
+def make_calls(formats: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> BlockCalls:
+    monkeypatch.setattr(pace, "measure_speed", lambda call: Speed.FAST)
     session: Any = SimpleNamespace(transport="python", capabilities=SimpleNamespace(formats=formats))
     x = np.ones((4, 16), np.float32)
     pools = [
         Pool(name, BLOCKS["nvfp4"], Answered("quantize", (x,), "nvfp4", kwargs, np.zeros((4, 17), np.uint8), lambda a: a, np.not_equal))
         for name, kwargs in (("one-level", {}), ("tensor 1", {"tensor_scale": 1}), ("tensor 2", {"tensor_scale": 2}))
     ]
-    return Matrix.start(session, Scorecard("quantize", "nvfp4"), pools), pools
+    return start_calls(session, Scorecard("quantize", "nvfp4"), pools)
 
 
 def test_cheap_calls_are_made_with_and_without_a_tensor_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix, pools = make_matrix(("nvfp4",), monkeypatch)
+    calls = make_calls(("nvfp4",), monkeypatch)
     cheap = Speed.FAST.cheap
+    for pool, limit in zip(calls.pools, (cheap, cheap, cheap // OTHERS), strict=True):
+        assert (calls.is_cheap(pool, limit), calls.is_cheap(pool, limit + 1)) == (True, False)
+    work = calls.make_workload([Way(calls.pools[0])])
+    assert work.keeps("memory", "no label of the file")
     with use_selection(quick_selection()):
-        for pool, limit in zip(pools, (cheap, cheap, cheap // OTHERS), strict=True):
-            assert matrix.asks(pool, "no label of the file", limit)
-            assert not matrix.asks(pool, "no label of the file", limit + 1)
-            assert matrix.asks(pool, "no label of the file", limit + 1, quick=True)
-    assert matrix.asks(pools[0], "no label of the file", 1 << 30)
+        assert work.keeps("memory", "no label of the file", quick=True)
+        assert not work.keeps("memory", "no label of the file")
 
 
 def test_of_other_formats_fewer_calls_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix, pools = make_matrix(("mxfp4", "nvfp4"), monkeypatch)
-    with use_selection(quick_selection()):
-        assert matrix.asks(pools[0], "no label of the file", Speed.FAST.cheap // OTHERS)
-        assert not matrix.asks(pools[0], "no label of the file", Speed.FAST.cheap // OTHERS + 1)
+    calls = make_calls(("mxfp4", "nvfp4"), monkeypatch)
+    limit = Speed.FAST.cheap // OTHERS
+    assert (calls.is_cheap(calls.pools[0], limit), calls.is_cheap(calls.pools[0], limit + 1)) == (True, False)
 
 
 def quantize_wrong(wrong: Callable[[Array], bool]) -> Any:

@@ -14,7 +14,7 @@ import pytest
 
 import mxspec
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.judge.invariance import calls, items
+from mxspec_conformance.judge.invariance import calls, items, pace
 from mxspec_conformance.judge.invariance.pace import Speed
 from mxspec_conformance.results.report import Report
 
@@ -151,7 +151,7 @@ def judge(quantize: Callable[..., Answer], fmt: str = "mxfp4", **members: Any) -
 def ask_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of every size, and as many as of a fast target, however busy the machine."""
     monkeypatch.setattr(items, "list_sizes", calls.list_sizes)
-    monkeypatch.setattr(items, "measure_speed", lambda _: Speed.FAST)
+    monkeypatch.setattr(pace, "measure_speed", lambda _: Speed.FAST)
 
 
 @pytest.mark.parametrize("name", WRONG)

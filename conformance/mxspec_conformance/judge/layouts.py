@@ -52,7 +52,7 @@ def judge_layout(
         else:
             _judge_bytes(layout, case, answer, scorecard, drawn, padding=file.padding_is_specified)
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause is not Cause.LAYOUT,))
-    drawn |= judge_layout_calls(session, function, layout, scorecard, reads=reads)
+    judge_layout_calls(session, function, layout, scorecard, reads=reads)
     return [_finish(tally, explanation, drawn) for tally in scorecard.tallies.values()]
 
 

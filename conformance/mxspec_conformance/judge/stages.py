@@ -14,12 +14,10 @@ from mxspec_conformance.judge import dequantize, quantize, scalars, scale, tenso
 from mxspec_conformance.judge.every_number import judge_every_number
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE, judge_given_scales
 from mxspec_conformance.judge.invariance.all_calls import judge_calls
-from mxspec_conformance.judge.invariance.answered import answered_blocks, answered_numbers, answered_table
-from mxspec_conformance.judge.invariance.batch_shape import judge_batch_shapes
+from mxspec_conformance.judge.invariance.answered import answered_numbers, answered_table
 from mxspec_conformance.judge.invariance.numbers import judge_number_calls
-from mxspec_conformance.judge.invariance.placement import judge_placement, set_places_apart
+from mxspec_conformance.judge.invariance.places import set_places_apart
 from mxspec_conformance.judge.invariance.pools import list_dequantize_pools, list_quantize_pools
-from mxspec_conformance.judge.invariance.repeat import judge_nan_lanes, judge_repeats
 from mxspec_conformance.judge.invariance.tensor_binades import judge_dequantize_binades, judge_quantize_binades
 from mxspec_conformance.judge.invariance.tensor_maxima import judge_tensor_maxima
 from mxspec_conformance.judge.made import Judged, judge_made
@@ -161,25 +159,6 @@ def _place_tensor_maxima(run: BlockRun, scorecard: Scorecard) -> Failures:
     return {}
 
 
-def _repeat_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
-    answered = answered_blocks(run.session, run.fmt, run.observations.answered)
-    if answered is None:
-        return {}
-    first = judge_repeats(run.session, answered, scorecard)
-    if any(s.case.topic == "nan" for s in run.observations.answered):
-        first |= judge_nan_lanes(run.session, run.fmt, answered, scorecard)
-    return first
-
-
-def _place_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
-    return judge_placement(run.session, run.fmt, run.observations.answered, scorecard)
-
-
-def _shape_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
-    answered = answered_blocks(run.session, run.fmt, run.observations.answered)
-    return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
-
-
 def _scale_by_given(run: BlockRun, scorecard: Scorecard) -> Failures:
     judge_given_scales(run.session, run.fmt, run.profile, run.observations.answered, scorecard)
     return {}
@@ -206,16 +185,6 @@ def _round_by_own_generator(run: BlockRun, scorecard: Scorecard) -> Failures:
     return judge_generator(run.session, run.fmt, scorecard)
 
 
-def _repeat_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
-    answered = answered_table(run.session, run.fmt, run.observations.tables)
-    return {} if answered is None else judge_repeats(run.session, answered, scorecard)
-
-
-def _shape_dequantize(run: BlockRun, scorecard: Scorecard) -> Failures:
-    answered = answered_table(run.session, run.fmt, run.observations.tables)
-    return {} if answered is None else judge_batch_shapes(run.session, answered, scorecard)
-
-
 def _matrix_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     capabilities = run.session.capabilities
     pools = list(list_quantize_pools(run.fmt, run.observations.answered, capabilities))
@@ -237,9 +206,6 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("quantize", Source.QUANTIZE, _judge_quantize),
         BlockStage("scale", Source.SCALE, _judge_scales),
         BlockStage("quantize", Source.CALLS, _judge_made, OF_LANES),
-        BlockStage("quantize", Source.CALLS, _repeat_quantize, frozenset({"call-size", "position"})),
-        BlockStage("quantize", Source.CALLS, _place_quantize, frozenset({"call-size", *_PLACES})),
-        BlockStage("quantize", Source.CALLS, _shape_quantize, _SIZES),
         BlockStage("quantize", Source.CALLS, _matrix_quantize, OF_CALLS | _PLACES),
         BlockStage("quantize", Source.CALLS, _quantize_binades, _SIZES),
         BlockStage("quantize", Source.CALLS, _scale_by_given, frozenset({GIVEN_SCALE})),
@@ -250,8 +216,6 @@ BLOCK_STAGES: dict[str, tuple[BlockStage, ...]] = {
         BlockStage("dequantize", Source.DEQUANTIZE, _judge_dequantize),
         BlockStage("dequantize", Source.CALLS, _judge_neighbours, frozenset({"code"})),
         BlockStage("dequantize", Source.CALLS, _dequantize_specials, frozenset({"refusal"})),
-        BlockStage("dequantize", Source.CALLS, _repeat_dequantize, _SIZES),
-        BlockStage("dequantize", Source.CALLS, _shape_dequantize, _SIZES),
         BlockStage("dequantize", Source.CALLS, _matrix_dequantize, OF_CALLS),
         BlockStage("dequantize", Source.CALLS, _dequantize_binades, _SIZES),
     ),
@@ -274,12 +238,10 @@ class ScalarStage:
     topics: frozenset[str] = OF_VECTORS
 
 
-def _repeat_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], Failures]:
+def _call_with_numbers(function: str) -> Callable[[TargetSession, str, Scorecard], Failures]:
     def judge(session: TargetSession, element: str, scorecard: Scorecard) -> Failures:
         answered = answered_numbers(session, function, element)
-        if answered is None:
-            return {}
-        return judge_repeats(session, answered, scorecard) | judge_number_calls(session, answered, scorecard)
+        return {} if answered is None else judge_number_calls(session, answered, scorecard)
 
     return judge
 
@@ -294,14 +256,14 @@ SCALAR_STAGES: dict[str, tuple[ScalarStage, ...]] = {
     "encode": (
         ScalarStage("encode", Source.ENCODE, scalars.judge_encode),
         ScalarStage("encode", Source.CALLS, judge_every_number),
-        ScalarStage("encode", Source.CALLS, _repeat_numbers("encode"), OF_CALLS),
+        ScalarStage("encode", Source.CALLS, _call_with_numbers("encode"), OF_CALLS),
     ),
     "decode": (
         ScalarStage("decode", Source.DECODE, scalars.judge_decode),
-        ScalarStage("decode", Source.CALLS, _repeat_numbers("decode"), OF_CALLS),
+        ScalarStage("decode", Source.CALLS, _call_with_numbers("decode"), OF_CALLS),
     ),
     "encode_stochastic": (
         ScalarStage("stochastic", Source.STOCHASTIC, _round_numbers_by_given_bits),
-        ScalarStage("stochastic", Source.CALLS, _repeat_numbers("encode_stochastic"), OF_CALLS),
+        ScalarStage("stochastic", Source.CALLS, _call_with_numbers("encode_stochastic"), OF_CALLS),
     ),
 }

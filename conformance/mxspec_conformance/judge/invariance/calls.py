@@ -151,9 +151,9 @@ def list_edges(k: int) -> list[Size]:
     return [size for edge in edges for size in (Size(edge, 3 * k, rows), Size(3, edge * k, wide), Size(1, edge * k, wide))]
 
 
-def list_scattered(number: int) -> list[Size]:
-    """Sizes drawn by binades, as many small as large ones, tall as wide: for the n-th dtype and tensor scale others."""
-    stream, sizes = Stream(41 + number), []
+def list_scattered() -> list[Size]:
+    """Sizes drawn by binades, as many small as large ones, tall as wide."""
+    stream, sizes = Stream(41), []
     for _ in range(SCATTERED):
         bits = stream.below(15)
         rows, blocks = 1 << bits, 1 << stream.below(15 - bits)
@@ -162,7 +162,7 @@ def list_scattered(number: int) -> list[Size]:
 
 
 #: How many sizes are drawn, evenly and by binades.
-DRAWN, SCATTERED = 8, 10
+DRAWN, SCATTERED = 8, 20
 
 
 def list_sizes(k: int) -> list[Size]:
@@ -170,9 +170,9 @@ def list_sizes(k: int) -> list[Size]:
     tall = [Size(s.rows, k, s.why, s.common, s.quick) for s in TALL]
     stream = Stream(40)
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
-    drawn += list_scattered(0)
+    drawn += list_scattered()
     square = [Size(n, n * k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
-    listed = (*list_small(k), *list_edges(k), *list_beside_powers(k), *drawn, *square, *tall, *SIZES)
+    listed = (*list_small(k), *list_compiled(), *list_edges(k), *list_beside_powers(k), *drawn, *square, *tall, *SIZES)
     known = {(s.rows, s.columns): s for s in (size.in_blocks(k) for size in listed)}
     return sorted(known.values(), key=lambda s: s.elements)
 
@@ -253,6 +253,4 @@ STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2
 #: The same for fast targets.
 LARGE_STRIDED = Size(259, 1056, "more than 2^18 elements, odd rows")
 
-#: Single numbers in a call.
-NUMBERS = (*EDGES[8:], 512, 1000, 1024, 2048, 4096, 8192, 16384, 32768, 65535, 65536, 65537, 131072, 1048576)
 

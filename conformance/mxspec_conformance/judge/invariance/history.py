@@ -18,12 +18,13 @@ import numpy as np
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.changes import find_arrays, list_changed, list_spliced
 from mxspec_conformance.judge.invariance.others import list_others
-from mxspec_conformance.judge.invariance.reach import LOCAL, hides_memory
-from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_once
+from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, hides_memory
+from mxspec_conformance.judge.tally import LIMITED, Scorecard
+from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.selection import keeps_call, selects
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
+from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -42,6 +43,8 @@ TWIN_CALLS, OTHER_CALLS, THREAD_CALLS = 100, 300, 400
 
 #: The first formats of a function are asked every verb; each of those behind them every so many, other ones of each.
 FORMATS_IN_FULL, VERB_SHARE = 3, 3
+#: What is expected of a call that may be refused.
+REFUSED = "refused, or answered rightly"
 #: Rows and columns, or whatever else tells a workload how large a call is.
 Size = Any
 #: A call among others at once: function, arguments, options.
@@ -81,8 +84,10 @@ class Drawn:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: What is wrong with an answer, in words; empty: nothing.
     find_mistake: Callable[[Any], str] = lambda _: ""
-    #: (label, wrong answer) -> the failure, where there is more to see than words; None: as the workload shows it.
-    show: Callable[[str, Any], Failure] | None = None
+    #: (label, wrong answer, how inputs lay) -> the failure, where there is more to see than words; None: as the workload shows it.
+    show: Callable[[str, Any, str], Failure] | None = None
+    #: The same items without options that say how they lie; None: this call is that.
+    plain: Drawn | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,18 +142,94 @@ class Workload:
 
     def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
         """Count what a call showed."""
-        self.scorecard.count(topic, label, ok=ok, show=partial(self.show, label, text))
+        show = partial(call_failure, label, text, REFUSED) if topic == "refusal" else partial(self.show, label, text)
+        self.scorecard.count(topic, label, ok=ok, show=show)
         if not ok:
-            self.first.setdefault(self.scorecard.tally(topic).id, self.show(label, text))
+            self.first.setdefault(self.scorecard.tally(topic).id, show())
 
-    def judge(self, label: str, drawn: Drawn, answer: Any, *, before: str = "", topic: str = "") -> None:
-        """Count the answer to a call."""
+    def enter(self, topic: str, label: str, drawn: Drawn, *before: str, quick: bool = False, may_refuse: bool = False) -> bool:
+        """Make a call and count it; whether it was answered.
+
+        before: a verb that holds the call, and its argument. may_refuse: nobody promised such calls.
+        """
+        if not self.keeps(topic, label, quick=quick):
+            return False
+        answer = run_once(partial(self.session.call, *before, self.function, *drawn.arguments, **drawn.options))
+        if not isinstance(answer, NoAnswer):
+            self.judge(label, drawn, answer, topic=topic, view=before[1] if before[:1] == ("arranged",) else "contiguous")
+            return True
+        if not (may_refuse and answer.is_refusal):
+            limited = topic not in LIMITED and self._is_limit(drawn, answer)
+            self.scorecard.count_no_answer(topic, label, unsupported(answer.message) if limited else answer)
+        return False
+
+    def _is_limit(self, drawn: Drawn, refused: NoAnswer) -> bool:
+        """Whether a refusal says nothing of a call but its size: the same items are refused in a plain call, too, and few are not.
+
+        What raises only after another call, or from then on for every call, is no limit.
+        """
+        if not refused.is_refusal or not self.sizes:
+            return False
+        few = self.draw(next(iter(self.sizes.values())), 0)
+        whole, one = (run_once(partial(self.session.call, self.function, *d.arguments, **d.options)) for d in (drawn.plain or drawn, few.plain or few))
+        return isinstance(whole, NoAnswer) and whole.is_refusal and not isinstance(one, NoAnswer)
+
+    def judge(
+        self, label: str, drawn: Drawn, answer: Any, *, before: str = "", topic: str = "", view: str = "contiguous"
+    ) -> None:
+        """Count the answer to a call; view: how its inputs lay."""
         text = drawn.find_mistake(answer)
         text = text and before + text
-        shown = self.show(label, text) if drawn.show is None or not text else drawn.show(label, answer)
+        shown = self.show(label, text) if drawn.show is None or not text else drawn.show(label, answer, view)
         self.scorecard.count(topic or self.state, label, ok=not text, show=lambda: shown)
         if text:
             self.first.setdefault(self.scorecard.tally(topic or self.state).id, shown)
+
+
+def judge_refusable(
+    work: Workload, label: str, *call: Any, after: Drawn | None = None, find_mistake: Callable[[Any], str] = lambda _: "",
+    malformed: str | None = None, lost: bool = True, quick: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    """Count a call that may be refused, and the call after it, which is as any other.
+
+    after: that call. find_mistake: what is wrong with an answer. malformed: what is wrong where one of another form comes back; None: it
+    is noticed by whoever gets it, and nothing is counted. lost: whether what is neither answered nor refused is counted.
+
+    Returns:
+        The answer, or why there is none; None where the call is not made.
+    """
+    if not work.scorecard.wants("refusal", work.state) or not keeps_call(*work.chosen_by, label, quick=quick):
+        return None
+    answer = run_once(partial(work.session.call, *call, **options))
+    text = ""
+    if not isinstance(answer, NoAnswer):
+        text = find_mistake(answer)
+    elif answer.kind is FailureKind.BAD_RETURN:
+        if malformed is None:
+            return answer
+        text = malformed
+    elif answer.kind not in REFUSALS:
+        if lost:
+            work.scorecard.count_no_answer("refusal", label, answer)
+        return answer
+    work.settle("refusal", label, ok=not text, text=text)
+    if isinstance(answer, NoAnswer) and after is not None and not text:
+        work.enter(work.state, f"{work.prefix}after a refusal, {label}", after, quick=True)
+    return answer
+
+
+def judge_nothing(work: Workload, label: str, what: str, drawn: Drawn, after: Drawn) -> None:
+    """Count a call with nothing in it, which returns nothing or is refused, and the call after it. Code that fails refuses nothing."""
+    if not work.scorecard.wants("refusal", work.state):
+        return
+    answer = run_once(partial(work.session.call, work.function, *drawn.arguments, **drawn.options))
+    if isinstance(answer, NoAnswer) and answer.kind not in (*REFUSALS, FailureKind.BAD_RETURN):
+        work.scorecard.count_no_answer("refusal", label, answer)
+    else:
+        failed = isinstance(answer, NoAnswer) and (answer.kind is FailureKind.BAD_RETURN or answer.stumbled)
+        text = f"{answer.message}; return {what}, or refuse such a call" if failed else ""
+        work.settle("refusal", label, ok=not failed, text=text)
+    work.enter(work.state, f"{work.prefix}after a call with {what}", after, quick=True)
 
 
 def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None:
@@ -228,14 +309,12 @@ def _view(work: Workload, name: str, drawn: Drawn, *, small: bool) -> None:
     for view in VIEWS:
         for alone in (None, *range(count)) if small and count > 1 else (None,):
             label = f"{name}, {view}" + ("" if alone is None else f", input {alone + 1} alone")
-            if (view == "far-slice" and not small) or not work.keeps(work.memory, label, quick=small and alone is None):
+            if view == "far-slice" and not small:
                 continue
             which = view if alone is None else f"{view}@{alone}"
-            answer = run_once(partial(work.session.call, "arranged", which, work.function, *drawn.arguments, **drawn.options))
-            if not isinstance(answer, NoAnswer):
-                work.judge(label, drawn, answer, topic=work.memory)
-            elif view == "offset" or not answer.is_refusal:  # a target may refuse what is not contiguous
-                work.scorecard.count_no_answer(work.memory, label, answer)
+            quick = small and alone is None
+            # A target may refuse what is not contiguous.
+            work.enter(work.memory, label, drawn, "arranged", which, quick=quick, may_refuse=view != "offset")
 
 
 def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:

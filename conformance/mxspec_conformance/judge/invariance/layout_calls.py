@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -12,13 +12,18 @@ import numpy as np
 from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
-from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
+from mxspec_conformance.judge.invariance.history import (
+    Drawn,
+    Twin,
+    Workload,
+    judge_history,
+    judge_nothing,
+    judge_refusable,
+)
 from mxspec_conformance.judge.invariance.items import Items, judge_items
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
-from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.reach import SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
-from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import keeps_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -33,28 +38,24 @@ SEVERAL = ((3, ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256))), (5, ((1
 
 def judge_layout_calls(
     session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, *, reads: bool
-) -> dict[str, Failure]:
-    """Enter calls of a packing or unpacking function; returns the first one that differs, by topic."""
-    first: dict[str, Failure] = {}
+) -> None:
+    """Enter calls of a packing or unpacking function."""
     if not scorecard.wants("call-size", "memory", "state", "refusal"):
-        return first
+        return
     items = _make_items(function, layout, reads=reads)
     work = _make_workload(session, function, layout, items, scorecard, reads=reads)
     judge_items(work, items)
     sized = scorecard.tallies.get("call-size")
     if sized is not None and len(sized.no_answers) == len(sized.cases):
-        return first
+        return
     judge_history(work)
-    if scorecard.wants("call-size"):
-        for count, shapes in SEVERAL:
-            _ask_several(session, function, layout, items, count, shapes, scorecard, first, reads=reads)
-    if session.transport in SEES_SHAPES and not reads:
-        if scorecard.wants("memory"):
-            _ask_equal_rows(session, function, layout, scorecard, first)
-        if scorecard.wants("refusal"):
-            _ask_ragged(session, function, layout, scorecard, first)
-            _ask_nothing(session, function, layout, scorecard, first)
-    return first
+    for count, shapes in SEVERAL:
+        _ask_several(work, layout, items, count, shapes, reads=reads)
+    if session.transport in SEES_SHAPES and not reads and work.sizes:
+        _ask_ragged(work, layout)
+        # How many bytes hold nothing is not asked.
+        nothing = [np.zeros((0, 128 // part.covers), np.uint8) for part in reversed(layout.fields)]
+        judge_nothing(work, "0 x 128: no rows", "no bytes", Drawn((*nothing, layout.name)), items.draw(next(iter(work.sizes.values())), 7))
 
 
 def _make_items(function: str, layout: Layout, *, reads: bool) -> Items:
@@ -95,20 +96,27 @@ def _fill(layout: Layout, reads: bool, places: Places) -> Drawn:
     """The call of these items."""
     shape, parts = places.shape, _draw_parts(layout, places)
     data = layout.pack(*parts)
+    arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
+    return _drawn(layout, arguments, shape, parts, data, reads=reads)
+
+
+def _drawn(
+    layout: Layout, arguments: tuple[Any, ...], shape: tuple[int, ...], parts: Sequence[Bytes], data: Bytes, *, reads: bool, before: str = ""
+) -> Drawn:
+    """A call whose answer is known; before: what stands before what is wrong with it."""
 
     def find(answer: Any) -> _Mistake | None:
-        return _find_mistake(layout, shape, parts, data, answer, reads=reads)
+        return _find_mistake(layout, shape, parts, data, answer if reads else answer.reshape(-1), reads=reads)
 
     def find_mistake(answer: Any) -> str:
         mistake = find(answer)
-        return "" if mistake is None else mistake.text
+        return "" if mistake is None else before + mistake.text
 
-    def show(label: str, answer: Any) -> Failure:
+    def show(label: str, answer: Any, _: str) -> Failure:
         mistake = find(answer)
         assert mistake is not None
-        return _show(label, layout, mistake)
+        return _show(label, layout, mistake, before)
 
-    arguments: tuple[Any, ...] = (data, layout.name, shape) if reads else (*reversed(parts), layout.name)
     return Drawn(arguments, find_mistake=find_mistake, show=show)
 
 
@@ -126,23 +134,9 @@ class _Mistake:
     returned: dict[str, str]
 
 
-def _of_call(text: str, expected: str = "as in every other call") -> _Mistake:
-    """A mistake that is no byte of one answer."""
-    return _Mistake(text, {"call": expected}, {"call": text})
-
-
-def _count(
-    scorecard: Scorecard, first: dict[str, Failure], topic: str, label: str, layout: Layout, mistake: _Mistake | None
-) -> None:  # fmt: skip
-    """Count a call, and keep the first mistake of a topic."""
-    scorecard.count(topic, label, ok=mistake is None)
-    if mistake is not None and topic not in first:
-        first[topic] = _show(label, layout, mistake)
-
-
-def _show(label: str, layout: Layout, mistake: _Mistake) -> Failure:
+def _show(label: str, layout: Layout, mistake: _Mistake, before: str) -> Failure:
     given = {"layout": layout.name, "call": label}
-    return Failure(case=label, given=given, expected=mistake.expected, returned=mistake.returned, steps=[mistake.text])
+    return Failure(case=label, given=given, expected=mistake.expected, returned=mistake.returned, steps=[before + mistake.text])
 
 
 def _make_workload(
@@ -159,28 +153,17 @@ def _make_workload(
     )  # fmt: skip
 
 
-def _ask_several(
-    session: TargetSession, function: str, layout: Layout, items: Items, count: int, shapes: Sequence[tuple[int, int]],
-    scorecard: Scorecard, first: dict[str, Failure], *, reads: bool,
-) -> None:  # fmt: skip
+def _ask_several(work: Workload, layout: Layout, items: Items, count: int, shapes: Sequence[tuple[int, int]], *, reads: bool) -> None:
     """Matrices one behind the other, each laid out by itself; a target may refuse them."""
     shape = next((s for s in shapes if items.takes(s)), None)
-    label = f"{count} matrices"
-    if shape is None or not keeps_call("layout", layout.name, label, quick=True):
+    if shape is None:
         return
     each = [_draw_parts(layout, items.place(shape, 20 + turn)) for turn in range(count)]
     parts = tuple(np.stack(part) for part in zip(*each, strict=True))
     data = np.concatenate([layout.pack(*part) for part in each])
     arguments: tuple[Any, ...] = (data.copy(), layout.name, (count, *shape)) if reads else (*reversed(parts), layout.name)
-    answer = run_once(partial(session.call, function, *arguments))
-    if isinstance(answer, NoAnswer):
-        if not answer.is_refusal:
-            scorecard.count_no_answer("call-size", label, answer)
-        return
-    mistake = _find_mistake(layout, (count, *shape), parts, data, answer if reads else answer.reshape(-1), reads=reads)
-    if mistake is not None:
-        mistake = replace(mistake, text=f"one of them is not laid out as it is alone: {mistake.text}")
-    _count(scorecard, first, "call-size", label, layout, mistake)
+    drawn = _drawn(layout, arguments, (count, *shape), parts, data, reads=reads, before="one of them is not laid out as it is alone: ")
+    work.enter(work.size, f"{count} matrices", drawn, quick=True, may_refuse=True)
 
 
 def _list_twins(session: TargetSession, layout: Layout, reads: bool, drawn: Drawn) -> Iterator[Twin]:
@@ -199,59 +182,22 @@ def _list_twins(session: TargetSession, layout: Layout, reads: bool, drawn: Draw
         yield "its shape", (*(items.reshape(len(items) // 2, -1) for items in given), layout.name), drawn.options
 
 
-def _ask_equal_rows(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
-) -> None:
-    """Rows that are all one, which lies in memory once; a target may refuse them."""
-    shape, label = (128, 128), "128 x 128, one row that is all rows"
-    if len(layout.fields) != 1 or not keeps_call("layout", layout.name, label, quick=True):
-        return
-    if not _takes(layout, shape):
-        return
-    (items,) = _draw_parts(layout, np.tile(draw_places(shape[1], DRAWN, 1), (shape[0], 1)))
-    data = layout.pack(items)
-    answer = run_once(partial(session.call, "arranged", "broadcast", function, items, layout.name))
-    if not isinstance(answer, NoAnswer):
-        mistake = _find_mistake(layout, shape, (items,), data, answer, reads=False)
-        _count(scorecard, first, "memory", label, layout, mistake)
-
-
-def _ask_ragged(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
-) -> None:
+def _ask_ragged(work: Workload, layout: Layout) -> None:
     """Columns that the layout cannot take: refused, or padded; never cut short."""
     if len(layout.fields) != 1:
         return
-    part = layout.fields[0]
+    width = layout.fields[0].packing.width
     for rows, columns in ((3, 7), (3, 10), (5, 13)):
-        label = f"{rows} x {columns}, which the layout does not take"
         (items,) = _draw_parts(layout, draw_places(rows * columns, DRAWN, columns).reshape(rows, columns))
-        try:
-            layout.pack(items)
-        except ValueError:
-            if keeps_call("layout", layout.name, label, quick=True):
-                answer = run_once(partial(session.call, function, items, layout.name))
-                if isinstance(answer, NoAnswer) and answer.kind not in REFUSALS:
-                    continue  # noticed by whoever gets it
-                short = not isinstance(answer, NoAnswer) and 8 * answer.size < items.size * part.packing.width
-                text = f"{items.size} items of {part.packing.width} bits came back in fewer bytes; refuse such a call, or pad"
-                mistake = _of_call(text, "refused, or padded") if short else None
-                _count(scorecard, first, "refusal", label, layout, mistake)
+        if not _takes(layout, items.shape):
+            text = f"{items.size} items of {width} bits came back in fewer bytes; refuse such a call, or pad"
+            find_mistake = partial(_find_short, text, items.size * width)
+            label = f"{rows} x {columns}, which the layout does not take"
+            judge_refusable(work, label, work.function, items, layout.name, find_mistake=find_mistake, lost=False, quick=True)
 
 
-def _ask_nothing(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, first: dict[str, Failure]
-) -> None:
-    """No rows: refused, or answered; how many bytes hold nothing is not asked."""
-    label = "0 x 128: no rows"
-    if keeps_call("layout", layout.name, label, quick=True):
-        items = [np.zeros((0, 128 // part.covers), np.uint8) for part in reversed(layout.fields)]
-        answer = run_once(partial(session.call, function, *items, layout.name))
-        if isinstance(answer, NoAnswer) and answer.stumbled:
-            text = f"{answer.message}; return no bytes, or refuse such a call"
-            _count(scorecard, first, "refusal", label, layout, _of_call(text, "refused, or answered with no bytes"))
-        elif not isinstance(answer, NoAnswer) or answer.kind in REFUSALS:
-            _count(scorecard, first, "refusal", label, layout, None)
+def _find_short(text: str, bits: int, answer: Any) -> str:
+    return text if 8 * answer.size < bits else ""
 
 
 def _find_mistake(

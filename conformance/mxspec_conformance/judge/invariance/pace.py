@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 
 from mxspec_conformance.observations.bisection import NoAnswer
@@ -54,3 +55,24 @@ def measure_speed(call: Callable[[int], float | NoAnswer]) -> Speed:
         if best < Speed.SLOW.rate:
             break
     return next(speed for speed in Speed if best >= speed.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How large the calls of a function are."""
+
+    speed: Speed
+    #: Numbers of the largest call, and of the largest among the sizes that the quick level has as well.
+    largest: int
+    largest_chosen: int
+    #: The quick level makes every call of so many numbers: of what a function is asked first, and of all else.
+    cheap: int
+    cheap_of_others: int
+
+
+def find_budget(transport: str, call: Callable[[int], float | NoAnswer]) -> Budget:
+    """The budget of a function; call: as `measure_speed` takes it, where arrays do not travel as text."""
+    speed = Speed.FAST if transport in LARGEST_OF else measure_speed(call)
+    limit = LARGEST_OF.get(transport, Speed.FAST.largest)
+    cheap = min(speed.cheap, CHEAP_OF.get(transport, speed.cheap))
+    return Budget(speed, min(speed.largest, limit), min(speed.largest_chosen, limit), cheap, cheap // OTHERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,15 +13,19 @@ import numpy.typing as npt
 from mxspec.acceptance import flag_nan_bytes, is_open
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import Answered
+from mxspec_conformance.judge.invariance.history import Drawn
+from mxspec_conformance.judge.invariance.misplaced import Displacement, classify, describe_places
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
 from mxspec_conformance.observations.tables import ObservedTable, rotated_table, same_values
+from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 
 #: Tensor scales, for each dtype, under which blocks are moved: those of the most cases.
 TENSORS = 2
 
+Array = npt.NDArray[Any]
 Places = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
@@ -50,12 +54,78 @@ class Pool:
                 place[at] = self.pinned[place[at] % len(self.pinned)]
         return place
 
+    def extend(self, answers: Array, *further: Array) -> Pool:
+        """The pool with further blocks behind its own; further: what the function takes of them."""
+        joined = tuple(np.concatenate([a, b]) for a, b in zip(self.answered.inputs, further, strict=True))
+        answered = replace(self.answered, inputs=joined, before=np.concatenate([self.answered.before, answers]))
+        accept = partial(flag_open_at, joined[0], self.fmt) if answered.function == "quantize" else None
+        return replace(self, answered=answered, accept=accept)
+
     def find_wrong(self, place: Places, got: npt.NDArray[Any]) -> Flags:
         """Which of the answers [n, m] differ from those that these blocks were given alone."""
         wrong: Flags = np.asarray(self.answered.differ(got, self.answered.before[place]).any(axis=1))
         if self.accept is not None and wrong.any():
             wrong[wrong] = ~self.accept(place[wrong], got[wrong])
         return wrong
+
+
+def fill_blocks(pool: Pool, place: Places, *, end: int = 0, **options: Any) -> Drawn:
+    """The call of blocks at places [lines, blocks of a line].
+
+    end: elements that are given of the last block of a line; 0: all. options: axis, pad, block.
+    """
+    flat, answered, lines = place.reshape(-1), pool.answered, len(place)
+    x, *rest = whole = answered.arguments(flat, rows=lines)
+    upright = options.get("axis") in (0, -2)
+    cut = x[:, : x.shape[1] - pool.fmt.k + end] if end else x
+    given = (np.ascontiguousarray(cut.T if upright else cut), *rest)
+
+    def rows_of(answer: Any) -> Array:
+        return answered.rows(tuple(np.ascontiguousarray(a.T) for a in answer) if upright else answer)
+
+    def find_mistake(answer: Any) -> str:
+        wrong = pool.find_wrong(flat, rows_of(answer))
+        return f"{int(wrong.sum())} of {wrong.size} blocks got other bits than in another call" if wrong.any() else ""
+
+    def show(label: str, answer: Any, view: str) -> Failure:
+        got = rows_of(answer)
+        wrong = pool.find_wrong(flat, got)
+        at, axis = int(np.argmax(wrong)), 0 if upright and len(options) == 1 else -1
+        failure = show_blocks(label, pool, flat, got, wrong, lines)
+        return answered.keep_call(failure, flat, at, got[at], width=place.shape[1], axis=axis, arrangement=view.partition("@")[0])
+
+    plain = Drawn(whole, answered.kwargs) if options else None
+    return Drawn(given, answered.kwargs | options, find_mistake, show, plain)
+
+
+def show_blocks(label: str, pool: Pool, place: Places, got: Array, wrong: Flags, lines: int) -> Failure:
+    """A failure in which the first wrong block is shown, and what became of all of them."""
+    want = pool.answered.before[place]
+    first = int(np.flatnonzero(wrong)[0])
+    kind, distance = classify(got, want, wrong, lines)
+    steps = [describe_places(wrong, lines)]
+    if kind is Displacement.MOVED:
+        away = "one place" if abs(distance) == 1 else f"{abs(distance)} places"
+        steps.append(f"each holds the answer of the block {away} {'on' if distance > 0 else 'back'}")
+    elif kind is not Displacement.OTHER:
+        steps.append(kind.value)
+    return Failure(
+        case=label, given={"call": label, **_show_inputs([a[place[first]] for a in pool.answered.inputs])},
+        expected=_show_answer(want[first]), returned=_show_answer(got[first]), steps=steps,
+    )  # fmt: skip
+
+
+def _show_inputs(inputs: Sequence[Array]) -> dict[str, str]:
+    if len(inputs) == 2:
+        return {"codes": inputs[0].tobytes().hex(), "scale": inputs[1].tobytes().hex()}
+    bits = inputs[0].view(f"u{inputs[0].dtype.itemsize}")
+    return {"x": " ".join(f"{int(b):0{2 * bits.dtype.itemsize}x}" for b in bits)}
+
+
+def _show_answer(row: Array) -> dict[str, str]:
+    if row.dtype == np.uint8:
+        return {"scale": f"{int(row[0]):02x}", "codes": row[1:].tobytes().hex()}
+    return {"values": " ".join(f"{int(b):08x}" for b in row.view(np.uint32))}
 
 
 def draw_places(count: int, size: int, salt: int) -> Places:

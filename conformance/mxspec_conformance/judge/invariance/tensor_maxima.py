@@ -10,17 +10,16 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.calls import list_sizes
-from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
+from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history, judge_refusable
 from mxspec_conformance.judge.invariance.items import CONTENTS, LARGE, SIZE_SHARE
 from mxspec_conformance.judge.invariance.others import ROWS, find_width
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF, Speed
 from mxspec_conformance.judge.invariance.placed import PLACED, list_repeated
-from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
+from mxspec_conformance.judge.invariance.reach import SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import CALLS
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input
 from mxspec_conformance.targets.sessions import TargetSession
@@ -53,64 +52,56 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
     wanted = of_dtype[dtypes[0]]
     if isinstance(wanted, NoAnswer):  # judged elsewhere
         return first
-
-    def enter(topic: str, label: str, *call: Any, wanted: Any, quick: bool = False, may_refuse: bool = False) -> None:
-        if not scorecard.wants(topic) or not keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=quick):
-            return
-        value = run_once(partial(session.call, *call))
-        if isinstance(value, NoAnswer):
-            if not may_refuse:
-                scorecard.count_no_answer(topic, label, value)
-            return
-        settle(topic, label, _is_same(value, wanted), f"the scale is {float(value):.9g}; of the same {'numbers in float32' if topic == 'tensor-scale' else 'maximum alone'} it is {float(wanted):.9g}")
-
-    def settle(topic: str, label: str, ok: bool, text: str) -> None:
-        scorecard.count(topic, label, ok=ok)
-        if not ok:
-            first.setdefault(scorecard.tally(topic).id, call_failure(label, text))
-
-    for dtype in dtypes:
-        label = f"{dtype}, the numbers of a tensor in {dtypes[0]}"
-        if isinstance(of_dtype[dtype], NoAnswer):
+    for turn, (dtype, own) in enumerate(of_dtype.items()):
+        label, work = f"{dtype}, the numbers of a tensor in {dtypes[0]}", _make_workload(session, fmt, scorecard, dtype, own, first)
+        if isinstance(own, NoAnswer):
             if scorecard.wants("tensor-scale"):
-                scorecard.count_no_answer("tensor-scale", label, of_dtype[dtype])
+                scorecard.count_no_answer("tensor-scale", label, own)
             continue
-        if dtype != dtypes[0] and scorecard.wants("tensor-scale"):
-            text = f"the scale is {float(of_dtype[dtype]):.9g}; of the same numbers in {dtypes[0]} it is {float(wanted):.9g}"
-            settle("tensor-scale", label, _is_same(of_dtype[dtype], wanted), text)
-        for told, x in _list_extremes(dtype) if scorecard.wants("tensor-scale") else ():
+        if turn and scorecard.wants("tensor-scale"):
+            work.judge(label, _give(alone, fmt, wanted, f"numbers in {dtypes[0]}"), own, topic="tensor-scale")
+        for name, x in _list_extremes(dtype) if scorecard.wants("tensor-scale") else ():
             plain = run_once(partial(session.call, "tensor_scale", x.astype(np.float32), fmt))
             if not isinstance(plain, NoAnswer):  # judged elsewhere
-                enter("tensor-scale", f"{dtype}, {told}", "tensor_scale", x, fmt, wanted=plain, quick=True)
-        ask = partial(enter, wanted=of_dtype[dtype])
-        for shape, (share, sign) in _list_places(dtypes.index(dtype)):
+                work.enter("tensor-scale", f"{dtype}, {name}", _give(x, fmt, plain, "numbers in float32"), quick=True)
+        for shape, (share, sign) in _list_places(turn):
             if shape[0] * shape[1] <= largest:
                 label = f"{dtype}, {shape[0]} x {shape[1]}, the largest at {share:g}, {'+-'[sign < 0]}"
-                x = cast_input(make_tensor(shape, share, sign), dtype)
-                ask("call-size", label, "tensor_scale", x, fmt, quick=x.size <= CHEAP or (shape in ((31, 1040), (65537, 16)) and share == 1))
+                quick = shape[0] * shape[1] <= CHEAP or (shape in ((31, 1040), (65537, 16)) and share == 1)
+                work.enter("call-size", label, _give(cast_input(make_tensor(shape, share, sign), dtype), fmt, own), quick=quick)
         for name, x in _list_contents():
             if x.size <= largest:
-                ask("call-size", f"{dtype}, {name}", "tensor_scale", cast_input(x, dtype), fmt, quick=True)
+                work.enter("call-size", f"{dtype}, {name}", _give(cast_input(x, dtype), fmt, own), quick=True)
         if session.transport == "results-file":
             continue
         for shape in LAID:
-            row = cast_input(make_tensor(shape, 1.0, -1), dtype)[-1:]
+            rows = np.repeat(cast_input(make_tensor(shape, 1.0, -1), dtype)[-1:], shape[0], axis=0)
             label = f"{dtype}, {shape[0]} x {shape[1]}, one row that is all rows"
-            ask("memory", label, "arranged", "broadcast", "tensor_scale", np.repeat(row, shape[0], axis=0), fmt, quick=True, may_refuse=True)
-        judge_history(_make_workload(session, fmt, scorecard, dtype, of_dtype[dtype], first))
-    label = "a tensor in float64, which is not offered"
-    asked = scorecard.wants("refusal", "state") and session.transport in SEES_SHAPES and "float64" not in dtypes
-    if asked and keeps_call(CALLS, f"tensor_scale/{fmt}", label, quick=True):
-        value = run_once(partial(session.call, "tensor_scale", make_tensor((4, 64), 0.37, 1).astype(np.float64), fmt))
-        if not isinstance(value, NoAnswer):
-            text = f"the scale is {float(value):.9g}; of the same numbers in {dtypes[0]} it is {float(wanted):.9g}"
-            # A kernel for 16 bits that takes other numbers as well computes them in float32, and rightly so.
-            others = [*of_dtype.values(), run_once(partial(session.call, "tensor_scale", alone, fmt))]
-            settle("refusal", label, any(_is_same(value, x) for x in others if not isinstance(x, NoAnswer)), text)
-        elif value.kind in REFUSALS:
-            settle("refusal", label, True, "")
-            enter("state", f"after a refusal, {label}", "tensor_scale", cast_input(alone, dtypes[0]), fmt, wanted=wanted, quick=True)
+            work.enter("memory", label, _give(rows, fmt, own), "arranged", "broadcast", quick=True, may_refuse=True)
+        judge_history(work)
+    if session.transport in SEES_SHAPES and "float64" not in dtypes:
+        # A kernel for 16 bits that takes other numbers as well computes them in float32, and rightly so.
+        others = [*of_dtype.values(), run_once(partial(session.call, "tensor_scale", alone, fmt))]
+        work = _make_workload(session, fmt, scorecard, dtypes[0], wanted, first)
+
+        def find_mistake(value: Any) -> str:
+            right = any(_is_same(value, x) for x in others if not isinstance(x, NoAnswer))
+            return "" if right else _compare(value, wanted, f"numbers in {dtypes[0]}")
+
+        x, after = make_tensor((4, 64), 0.37, 1).astype(np.float64), _give(cast_input(alone, dtypes[0]), fmt, wanted)
+        judge_refusable(
+            work, "a tensor in float64, which is not offered", "tensor_scale", x, fmt, after=after, find_mistake=find_mistake, lost=False, quick=True
+        )
     return first
+
+
+def _give(x: npt.NDArray[Any], fmt: str, wanted: float, what: str = "maximum alone") -> Drawn:
+    """The call with a tensor whose scale is known; what: of what else it is the same."""
+    return Drawn((x, fmt), find_mistake=lambda value: "" if _is_same(value, wanted) else _compare(value, wanted, what))
+
+
+def _compare(value: float, wanted: float, what: str) -> str:
+    return f"the scale is {float(value):.9g}; of the same {what} it is {float(wanted):.9g}"
 
 
 def _list_places(turn: int) -> Iterator[tuple[tuple[int, int], tuple[float, int]]]:
@@ -151,14 +142,11 @@ def _make_workload(session: TargetSession, fmt: str, scorecard: Scorecard, dtype
         power = number % 7 - 3
         expected = find_wanted(power)
 
-        def find_mistake(value: Any) -> str:
-            right = isinstance(expected, NoAnswer) or _is_same(value, expected)
-            return "" if right else f"the scale is {float(value):.9g}; of the same maximum alone it is {float(expected):.9g}"
-
         # Of the first call the last number is the largest: what reads another part of memory does not see it.
         x = make_tensor(shape, PLACES[(number + 1) % len(PLACES)][0], -1)
         x[1, 5] = number % 128 / 32  # no two calls have the same numbers
-        return Drawn((cast_input(np.roll(x * np.float32(2.0**power), 37 * number), dtype), fmt), find_mistake=find_mistake)
+        turned = cast_input(np.roll(x * np.float32(2.0**power), 37 * number), dtype)
+        return Drawn((turned, fmt)) if isinstance(expected, NoAnswer) else _give(turned, fmt, expected)
 
     def list_twins(drawn: Drawn) -> Iterator[Twin]:
         """Tensors with another maximum, or of another dtype with the same bytes."""
