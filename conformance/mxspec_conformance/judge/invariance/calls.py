@@ -123,10 +123,11 @@ EDGES = (2, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256,
 
 def list_small(k: int) -> list[Size]:
     """Calls of few rows and blocks, and of whole warps of rows."""
+    alone = [Size(rows, k, "every small number of items", common=rows <= 3) for rows in range(1, FEW + 1)]
     few = [Size(rows, (1 + rows * 7 % FEW) * k, "every number of rows and of blocks, small") for rows in range(1, FEW + 1)]
     steps = [Size(rows, 3 * k, "whole warps of rows, no power of two") for rows in STEPS]
     ratios = [(64, 64 * n) for n in RATIOS] + [(64 * n, 64) for n in RATIOS]
-    return [*few, *steps, *(Size(n, n, "square") for n in SQUARES), *(Size(r, c, "one side a multiple of the other") for r, c in ratios)]
+    return [*alone, *few, *steps, *(Size(n, n, "square") for n in SQUARES), *(Size(r, c, "one side a multiple of the other") for r, c in ratios)]
 
 
 #: Columns for which kernels are compiled alone, in each dtype.
