@@ -30,5 +30,4 @@ def ask_few_calls(replace: Callable[[Any, str, Any], None] = setattr) -> None:
     replace(blocks, "PROBED", tuple((rows, wide) for rows, wide in blocks.PROBED if rows <= 130))
     replace(pace, "measure_speed", lambda call: Speed.STEADY)
     replace(sparse_calls, "SHAPES", sparse_calls.SHAPES[:-1])
-    for module in (blocks, history):  # what each workload takes from them, when it is made
-        replace(module, "REPEATS", FEW_CALLS)
+    replace(history, "REPEATS", FEW_CALLS)

@@ -62,8 +62,6 @@ MANY: Shape = (64, 16)
 TILED: tuple[Shape, ...] = ((2, 5), (3, 3))
 #: Speeds of targets that are asked so in their smallest calls alone.
 SLOW = (Speed.SLOW, Speed.CRAWLING)
-#: The same call so many times, and the seconds that it may take; calls of each thread.
-REPEATS, REPEAT_SECONDS, ROUNDS = 3200, 1.0, 24
 #: Factor of a tensor scale that is another one, and the same in three digits.
 NEAR = np.float32(1 + 2.0**-12)
 
@@ -148,7 +146,7 @@ class BlockCalls:
         given: dict[str, Any] = {
             "draw": lambda shape, number: ways[number % len(ways)].draw(shape, 1000 + number), "sizes": taken,
             "quick": {name for name, (rows, wide) in taken.items() if self.is_cheap(pool, rows * wide * size)},
-            "list_twins": partial(_list_twins, self, pool), "repeats": (REPEATS, REPEAT_SECONDS), "rounds": ROUNDS, "first": self.first,
+            "list_twins": partial(_list_twins, self, pool), "first": self.first,
         }  # fmt: skip
         return Workload(
             session=self.session, function=self.function, scorecard=card, chosen_by=(CALLS, f"{card.operation}/{card.format}"), **given | changed

@@ -105,9 +105,6 @@ class Workload:
     #: Sizes of which every byte of an answer is specified; None: all. Of those for which the quick level makes every call.
     settled: Collection[str] | None = None
     quick: Collection[str] = ()
-    #: Equal calls and the seconds that they may take; calls of each thread.
-    repeats: tuple[int, float] = field(default_factory=lambda: (REPEATS, REPEAT_SECONDS))
-    rounds: int = ROUNDS
     #: Calls that are the same as a given one but for something: (what, arguments, options), in addition to those with other arrays.
     list_twins: Callable[[Drawn], Iterable[Twin]] = lambda _: ()
     #: Whether calls with other arrays are made.
@@ -337,7 +334,7 @@ def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int)
 
 
 def _repeat(work: Workload, name: str, drawn: Drawn) -> None:
-    times, seconds = work.repeats
+    times, seconds = REPEATS, REPEAT_SECONDS
     if not work.keeps(work.state, f"{name}: the same call {times} times") and name in work.quick:
         times, seconds = QUICK_REPEATS, QUICK_REPEAT_SECONDS
     label = f"{name}: the same call {times} times"
@@ -364,7 +361,7 @@ def _call_at_once(
     """A handle may belong to the thread that made it: where calls from other threads are refused, nothing is said."""
     drawn = [work.draw(size, THREAD_CALLS + number) for number, size in enumerate(sizes)]
     calls = [*((work.function, d.arguments, dict(d.options)) for d in drawn), *others]
-    rounds = max(work.rounds // part // (4 if selects() else 1), 2)
+    rounds = max(ROUNDS // part // (4 if selects() else 1), 2)
     found = work.call(work.state, label, "threads", rounds, calls, quick=quick)
     if found is not None:
         wrong, made = found
