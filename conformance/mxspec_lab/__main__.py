@@ -11,7 +11,7 @@ from mxspec_conformance.cli.main import SETTINGS, Command
     cls=Command,
     modules={
         "bench": "mxspec_lab.bench",
-        "evidence": "mxspec_lab.evidence.command",
+        "evidence": "mxspec_lab.evidence.status",
         "mutants": "mxspec_lab.mutants.command",
         "record": "mxspec_lab.recordings.command",
         "sweep": "mxspec_lab.sweeps.command",

@@ -32,7 +32,7 @@ from mxspec_conformance.adapters.registry import Adapter
 from mxspec_conformance.attribution import Attribution, ScaleOrigin, Standing, attribute
 from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.libraries import Call, Reply, ask, find_versions, list_here, read_interpreters
 
 SCHEMA = "mxspec-atlas-attribution/1"

@@ -31,7 +31,7 @@ from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TWO_LEVEL_MAX, TensorScale, convert_tensor_scale, derive_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.libraries import Call, ask, find_versions, list_here, read_interpreters
 from mxspec_vectors.cases import open_document, read_floats
 

@@ -31,7 +31,7 @@ from mxspec.dequantizing import dequantize_rows
 from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.profiles import get_profile
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 
 SCHEMA = "mxspec-atlas-model/1"
 REPORT = Path(__file__).resolve().parents[2] / "reports" / "atlas" / "model.json"

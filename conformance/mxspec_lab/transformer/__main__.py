@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.model_level import list_absent
 from mxspec_lab.transformer.exhibit import LEAST, ask_rule
 from mxspec_lab.transformer.ladder import draw_rows, judge_layers, judge_loaders
