@@ -28,13 +28,24 @@ def significand_bits(element: ElementFormat) -> int:
     return element.mantissa_bits if element.exponent_bits else element.mantissa_bits - 1
 
 
-def _float32_spacing_near(k: int, *, below: bool) -> Fraction:
-    """Distance from the integer k to the next float32 below (or above) it."""
+def spacing_near(k: int, *, below: bool) -> Fraction:
+    """Distance from the integer k to the next float32 below (or above) it; 0 at 0, whose logarithms are exact."""
+    if k == 0:
+        return Fraction(0)
     magnitude_grows = (k < 0) == below
     exponent = abs(k).bit_length() - 1
     if not magnitude_grows and abs(k) & (abs(k) - 1) == 0:
         exponent -= 1
     return Fraction(2) ** (exponent - 23)
+
+
+def exp2(x: Fraction) -> Fraction:
+    """2**x with 60 digits; exact for integers."""
+    part = x % 1
+    with localcontext() as context:
+        context.prec = 60
+        root = (Decimal(part.numerator) / Decimal(part.denominator) * Decimal(2).ln()).exp()
+    return Fraction(root) * power_of_two(int(x - part))
 
 
 @lru_cache(maxsize=1)
@@ -45,23 +56,11 @@ def log2f_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
     least k, and the largest whose rounded log2 is at most k. Around k = 0 both are 1.
     """
     first, last = [], []
-    with localcontext() as context:
-        context.prec = 60
-        ln2 = Decimal(2).ln()
-        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
-            power = Decimal(2) ** k
-            grid = Fraction(2) ** (max(k, -126) - 24)
-            bounds = []
-            for below in (True, False):
-                half = Fraction(0) if k == 0 else _float32_spacing_near(k, below=below) / 2
-                shift = Decimal(half.numerator) / Decimal(half.denominator) * ln2
-                bounds.append(Fraction(power * ((-shift).exp() if below else shift.exp())))
-            spacing_below = max(grid, Fraction(2) ** -149)
-            spacing_above = max(grid * 2, Fraction(2) ** -149)
-            low = -(-bounds[0] // spacing_below) * spacing_below if k else Fraction(1)
-            high = bounds[1] // spacing_above * spacing_above if k else Fraction(1)
-            first.append(float(low))
-            last.append(float(high))
+    for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
+        grid, smallest = Fraction(2) ** (max(k, -126) - 24), Fraction(2) ** _MIN_EXPONENT
+        below, above = max(grid, smallest), max(grid * 2, smallest)
+        first.append(float(-(-exp2(k - spacing_near(k, below=True) / 2) // below) * below))
+        last.append(float(exp2(k + spacing_near(k, below=False) / 2) // above * above))
     return np.array(first), np.array(last)
 
 
@@ -72,27 +71,24 @@ def log2f_floor(value: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return floor + (value >= first[floor - _MIN_EXPONENT + 1])
 
 
-@lru_cache(maxsize=1)
-def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
-    """Indexed by k + 149: the smallest number whose log2, rounded to float32 and then to bfloat16, is at least k.
+def log2bf16_reach(k: int) -> Fraction:
+    """From which logarithm on rounding to float32 and then to bfloat16 gives at least the integer k.
 
     A bfloat16 tie goes to k if k's significand is even (it is odd for odd k beyond 128); float32 rounds first, so the
     bound lies half a float32 below the tie or above it.
     """
-    first = []
-    with localcontext() as context:
-        context.prec = 60
-        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
-            if k == 0:
-                first.append(1.0)
-                continue
-            spacing = _float32_spacing_near(k, below=True) * 2**16
-            tie = k - spacing / 2
-            half = power_of_two(floor_log2(abs(tie)) - 24)
-            reach = tie + half if k / spacing % 2 else tie - half
-            bound = (Decimal(reach.numerator) / Decimal(reach.denominator) * Decimal(2).ln()).exp()
-            first.append(float(Fraction(bound)))
-    return np.array(first)
+    if k == 0:
+        return Fraction(0)
+    spacing = spacing_near(k, below=True) * 2**16
+    tie = k - spacing / 2
+    half = power_of_two(floor_log2(abs(tie)) - 24)
+    return tie + half if k / spacing % 2 else tie - half
+
+
+@lru_cache(maxsize=1)
+def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
+    """Indexed by k + 149: the smallest number whose log2, rounded to float32 and then to bfloat16, is at least k."""
+    return np.array([float(exp2(log2bf16_reach(k))) for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2)])
 
 
 def scale_exponents(value: npt.NDArray[np.float64], rule: ScaleRule, element: ElementFormat) -> npt.NDArray[np.int64]:
@@ -132,21 +128,15 @@ def _log2f_rounds_up(
 def _log2f_middle_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Indexed by k + 149: smallest float32 whose rounded log2 is at least k + 1/2, largest with at most k + 1/2."""
     first, last = [], []
-    with localcontext() as context:
-        context.prec = 60
-        ln2 = Decimal(2).ln()
-        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1):
-            middle = Decimal(2 * k + 1) / 2
-            exponent = abs(2 * k + 1).bit_length() - 2  # of |k + 1/2|
-            half_spacing = Decimal(2) ** (exponent - 23) / 2
-            # k + 1/2 with |k + 1/2| = 1/2 is a power of two: toward zero the spacing is half as wide.
-            toward_zero = half_spacing / 2 if abs(2 * k + 1) == 1 else half_spacing
-            below, above = (half_spacing, toward_zero) if middle < 0 else (toward_zero, half_spacing)
-            grid = Fraction(2) ** (max(k, -126) - 23)
-            low = Fraction(((middle - below) * ln2).exp())
-            high = Fraction(((middle + above) * ln2).exp())
-            first.append(float(-(-low // grid) * grid))
-            last.append(float(high // grid * grid))
+    for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1):
+        middle = k + Fraction(1, 2)
+        half_spacing = power_of_two(floor_log2(abs(middle)) - 24)
+        # k + 1/2 with |k + 1/2| = 1/2 is a power of two: toward zero the spacing is half as wide.
+        toward_zero = half_spacing / 2 if abs(middle) == Fraction(1, 2) else half_spacing
+        below, above = (half_spacing, toward_zero) if middle < 0 else (toward_zero, half_spacing)
+        grid = Fraction(2) ** (max(k, -126) - 23)
+        first.append(float(-(-exp2(middle - below) // grid) * grid))
+        last.append(float(exp2(middle + above) // grid * grid))
     return np.array(first), np.array(last)
 
 
