@@ -6,6 +6,7 @@ modelled as the correctly rounded one, through thresholds computed with 60 decim
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -28,15 +29,13 @@ def significand_bits(element: ElementFormat) -> int:
     return element.mantissa_bits if element.exponent_bits else element.mantissa_bits - 1
 
 
-def spacing_near(k: int, *, below: bool) -> Fraction:
-    """Distance from the integer k to the next float32 below (or above) it; 0 at 0, whose logarithms are exact."""
-    if k == 0:
+def spacing_near(x: Fraction | int, *, below: bool) -> Fraction:
+    """Distance from a float32 to the next one below (or above) it; 0 at 0."""
+    if x == 0:
         return Fraction(0)
-    magnitude_grows = (k < 0) == below
-    exponent = abs(k).bit_length() - 1
-    if not magnitude_grows and abs(k) & (abs(k) - 1) == 0:
-        exponent -= 1
-    return Fraction(2) ** (exponent - 23)
+    exponent = floor_log2(abs(Fraction(x)))
+    nearer = (x > 0) == below and abs(x) == power_of_two(exponent)
+    return power_of_two(exponent - 23 - nearer)
 
 
 def exp2(x: Fraction) -> Fraction:
@@ -48,6 +47,18 @@ def exp2(x: Fraction) -> Fraction:
     return Fraction(root) * power_of_two(int(x - part))
 
 
+def _float32_bounds(points: Iterable[Fraction]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The smallest float32 whose rounded log2 is at least each point, and the largest whose rounded log2 is at most it."""
+    first, last = [], []
+    for x in points:
+        low = exp2(x - spacing_near(x, below=True) / 2)
+        high = exp2(x + spacing_near(x, below=False) / 2)
+        below, above = (power_of_two(max(floor_log2(bound), -126) - 23) for bound in (low, high))
+        first.append(float(-(-low // below) * below))
+        last.append(float(high // above * above))
+    return np.array(first), np.array(last)
+
+
 @lru_cache(maxsize=1)
 def log2f_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Where the float32-rounded log2 reaches an integer although the real one does not.
@@ -55,13 +66,7 @@ def log2f_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
     Returns two float64 arrays indexed by k + 149 for k = -149 .. 128: the smallest float32 whose rounded log2 is at
     least k, and the largest whose rounded log2 is at most k. Around k = 0 both are 1.
     """
-    first, last = [], []
-    for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
-        grid, smallest = Fraction(2) ** (max(k, -126) - 24), Fraction(2) ** _MIN_EXPONENT
-        below, above = max(grid, smallest), max(grid * 2, smallest)
-        first.append(float(-(-exp2(k - spacing_near(k, below=True) / 2) // below) * below))
-        last.append(float(exp2(k + spacing_near(k, below=False) / 2) // above * above))
-    return np.array(first), np.array(last)
+    return _float32_bounds(Fraction(k) for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2))
 
 
 def log2f_floor(value: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -127,17 +132,7 @@ def _log2f_rounds_up(
 @lru_cache(maxsize=1)
 def _log2f_middle_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Indexed by k + 149: smallest float32 whose rounded log2 is at least k + 1/2, largest with at most k + 1/2."""
-    first, last = [], []
-    for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1):
-        middle = k + Fraction(1, 2)
-        half_spacing = power_of_two(floor_log2(abs(middle)) - 24)
-        # k + 1/2 with |k + 1/2| = 1/2 is a power of two: toward zero the spacing is half as wide.
-        toward_zero = half_spacing / 2 if abs(middle) == Fraction(1, 2) else half_spacing
-        below, above = (half_spacing, toward_zero) if middle < 0 else (toward_zero, half_spacing)
-        grid = Fraction(2) ** (max(k, -126) - 23)
-        first.append(float(-(-exp2(middle - below) // grid) * grid))
-        last.append(float(exp2(middle + above) // grid * grid))
-    return np.array(first), np.array(last)
+    return _float32_bounds(k + Fraction(1, 2) for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1))
 
 
 def encode_ggml_ue4m3(value: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

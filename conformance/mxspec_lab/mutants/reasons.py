@@ -46,6 +46,7 @@ _EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("scales", "*log2bf16*", "no bound moves past a number of bfloat16"),
     ("scales", "_log2f_middle_thresholds", "no bound moves past a float32 number that a profile's log2 is asked for"),
     ("scales", "*threshold*", "more digits than the bounds need, or a bound that moves past no float32 number"),
+    ("scales", "_float32_bounds", "more digits than the bounds need, or a bound that moves past no float32 number"),
     ("scales", "spacing_near", "no bound moves past a float32 number"),
     ("scales", "encode_scale", "replaces a number that the special cases overwrite"),
     ("elements", "round_to*", "NumPy's own rounding does the same, or NaN payloads are canonical before"),
