@@ -8,7 +8,6 @@ independent implementation is wanted: the mutants' reference, tests/independent,
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -96,15 +95,10 @@ class KernelRules:
     #: The kind of tensor scale that the kernel reads.
     native: TensorScaleKind | None
 
-    @property
-    def digest(self) -> str:
-        """Of the text."""
-        return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
-
 
 def _body(expr: Expr, fmt: BlockFormat) -> str:
     """Statements that end in `return`; one for each operation, operands first."""
-    special = {M: _CUDA.constant.format(int(np.float32(float(fmt.element.max_value)).view(np.uint32)))}
+    special: dict[Expr, str] = {M: _CUDA.constant.format(int(np.float32(float(fmt.element.max_value)).view(np.uint32)))}
     if fmt.scale.mantissa_bits == 0:
         special[_RECIPROCAL] = "reciprocal_of_power(sf)"
     statements, whole = replace(_CUDA, special={**_CUDA.special, **special}).lower(expr)
@@ -128,7 +122,7 @@ def _split_scaled(scaled: Expr, fmt: BlockFormat) -> tuple[Expr, Expr, bool]:
     powers = fmt.scale.mantissa_bits == 0
     if scaled == exact.div(X, SF) and powers:
         # A power of two: the float32 quotient is exact but where it underflows, far below the smallest element.
-        return f32.div(X, SF), _RECIPROCAL, True
+        scaled = f32.div(X, SF)
     if isinstance(scaled, Apply) and scaled.domain is Domain.F32 and scaled.op in (Op.MUL, Op.DIV):
         left, right = scaled.args
         if scaled.op is Op.MUL and right == X:
