@@ -17,8 +17,9 @@ import pytest
 import mxspec
 from mxspec import exact
 from mxspec.formats import get_block
+from mxspec.lowering import UnsupportedProfileError
 from mxspec.profiles import get_profile
-from mxspec_conformance.kits.c99 import C99, write_c99
+from mxspec_conformance.kits.c99 import Code, write_c99
 from mxspec_lab import c99
 from mxspec_lab.smt import arrayform, definition, terms
 from mxspec_lab.smt.mutants import MUTANTS, Function
@@ -97,7 +98,7 @@ def test_element_forms_are_the_models(fmt: str) -> None:
 def test_what_is_not_stated_is_refused() -> None:
     steps = get_profile("nvfp4-te", "nvfp4").one_level
     assert steps is not None
-    with pytest.raises(definition.UndefinedError, match="domain"):
+    with pytest.raises(UnsupportedProfileError, match="scales elements by"):
         definition.element_code(X, BYTE, steps, get_block("nvfp4"))
 
 
@@ -126,7 +127,7 @@ def compiled(text: str, rows: tuple[tuple[str, str, bool], ...], folder: Path) -
     """The header with its doors as a library."""
     doors = "\nvoid scales_of(int row, long n, const uint32_t *a, uint8_t *y) { long i; for (i = 0; i < n; i++) y[i] = scale_of(&mx_all[row], a[i]); }\n"
     doors += "void codes_of(int row, long n, const uint32_t *x, const uint8_t *s, uint8_t *y) { long i; for (i = 0; i < n; i++) y[i] = element_of(&mx_all[row], x[i], s[i]); }\n"
-    return c99.build(C99(text + doors, rows, ()), folder, ("-std=c99", "-O1", "-w"))
+    return c99.build(Code(text + doors, rows, ()), folder, ("-std=c99", "-O1", "-w"))
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "mxint8"])
