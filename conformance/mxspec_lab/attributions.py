@@ -1,8 +1,7 @@
 """Attribute checkpoints that libraries wrote, and planted contradictions: `python -m mxspec_lab.attributions`.
 
 Writes reports/atlas/attribution.json. Checkpoints of comfy-kitchen, compressed-tensors, MLX and ModelOpt are the libraries'
-own files among the tests; the others are made here by the libraries that are installed, and by those for which `--python ADAPTER=PYTHON` names an
-interpreter. A row says which profile the library is known to follow, and what its bytes alone, and then with the weights, say.
+own files among the tests; the others are made here by the libraries that are installed. A row says which profile the library is known to follow, and what its bytes alone, and then with the weights, say.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ from mxspec.containers.conventions import find_form
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.tensorscale import TensorScale, tensor_scale
-from mxspec_conformance.adapters.registry import Adapter
 from mxspec_conformance.attribution import Attribution, ScaleOrigin, Standing, attribute
 from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
-from mxspec_lab.libraries import Call, Reply, ask, find_versions, list_here, read_interpreters
+from mxspec_lab.libraries import Reply, ask, find_version, list_here
 
 SCHEMA = "mxspec-atlas-attribution/1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,50 +119,32 @@ def list_library_files() -> Iterator[Made]:
         )  # fmt: skip
 
 
-def list_quantized_here(folder: Path, weights: Weights, source: Path, interpreters: Mapping[str, str]) -> Iterator[Made]:
+def list_quantized_here(folder: Path, weights: Weights, source: Path) -> Iterator[Made]:
     """Checkpoints of the libraries that can be asked."""
-    adapters = [a for a in list_here(interpreters) if a.profiles and not a.name.endswith(("-bfloat16", "-float16"))]
-    wanted = [
-        (adapter, fmt, profile)
-        for adapter in adapters if isinstance(adapter.profiles, Mapping) for fmt, profile in adapter.profiles.items()
-    ]  # fmt: skip
-    replies = _quantize_by_all(wanted, weights, interpreters)
-    versions = find_versions((a.name for a in adapters), interpreters)
-    for adapter, fmt, profile in wanted:
-        tensors = _as_tensors([replies[adapter.name, fmt, base] for base in weights], fmt, profile, weights)
-        if tensors is None:
-            continue
-        path = folder / f"{adapter.name}-{fmt}.safetensors"
-        _write(path, tensors)
-        yield Made(
-            name=f"{adapter.name}-{fmt}", path=path, source=source, library=adapter.name, version=versions[adapter.name],
-            written_by="mxspec.containers.write", follows=profile,
-        )  # fmt: skip
+    for adapter in list_here():
+        for fmt, profile in adapter.profiles.items() if isinstance(adapter.profiles, Mapping) else ():
+            scales = {base: _scale_of(x, fmt, profile) for base, x in weights.items()}
+            replies = [
+                ask(adapter.name, "quantize", fmt, x, tensor_scale=None if (scale := scales[base]) is None else scale.value)
+                for base, x in weights.items()
+            ]  # fmt: skip
+            tensors = _as_tensors(replies, fmt, profile, weights)
+            if tensors is None:
+                continue
+            path = folder / f"{adapter.name}-{fmt}.safetensors"
+            _write(path, tensors)
+            yield Made(
+                name=f"{adapter.name}-{fmt}", path=path, source=source, library=adapter.name, version=find_version(adapter.name),
+                written_by="mxspec.containers.write", follows=profile,
+            )  # fmt: skip
     path = _write_gguf(folder / "gguf.gguf", weights)
     yield Made(
-        name="gguf-file", path=path, source=source, library="gguf", version=versions["gguf"], written_by="the library",
-        follows="gguf-0.19/mxfp4",
+        name="gguf-file", path=path, source=source, library="gguf", version=find_version("gguf"), written_by="the library", follows="gguf-0.19/mxfp4",
     )  # fmt: skip
 
 
 def _scale_of(x: npt.NDArray[np.float32], fmt: str, profile: str) -> TensorScale | None:
     return tensor_scale(x, fmt, profile) if get_block(fmt).has_tensor_scale else None
-
-
-def _quantize_by_all(
-    wanted: Sequence[tuple[Adapter, str, str]], weights: Weights, interpreters: Mapping[str, str]
-) -> dict[tuple[str, str, str], Reply]:
-    """(adapter, format, base) -> reply; each interpreter is started once."""
-    calls: dict[str | None, dict[tuple[str, str, str], Call]] = {}
-    for adapter, fmt, profile in wanted:
-        for base, x in weights.items():
-            scale = _scale_of(x, fmt, profile)
-            call = Call(adapter.name, "quantize", fmt, (x,), None if scale is None else scale.value)
-            calls.setdefault(interpreters.get(adapter.name), {})[adapter.name, fmt, base] = call
-    found: dict[tuple[str, str, str], Reply] = {}
-    for python, several in calls.items():
-        found |= dict(zip(several, ask(list(several.values()), python), strict=True))
-    return found
 
 
 def _as_tensors(replies: Sequence[Reply], fmt: str, profile: str, weights: Weights) -> dict[str, BlockTensor] | None:
@@ -269,30 +249,27 @@ def describe(made: Made, confirmed: Attribution) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--python", "pythons", multiple=True, metavar="ADAPTER=PYTHON", help="The interpreter that has an adapter's library.")
 @click.option("--json", "out", type=click.Path(path_type=Path), default=REPORT, show_default="reports/atlas/attribution.json")
-def main(pythons: tuple[str, ...], out: Path) -> None:
+def main(out: Path) -> None:
     """Make checkpoints, attribute them, and write the result."""
     started = time.process_time()
-    interpreters = read_interpreters(pythons)
     weights = draw_weights()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = write_plain(folder / "source.safetensors", weights)
         for made in (
-            *list_library_files(), *list_quantized_here(folder, weights, source, interpreters), *list_own(folder, source),
+            *list_library_files(), *list_quantized_here(folder, weights, source), *list_own(folder, source),
             *list_planted(folder, weights, source),
         ):  # fmt: skip
             row = describe(made, attribute(made.path, source=made.source))
             rows.append(row)
             said = ", ".join(row["remarks_with_source"]) or f"{len(row['exact_from_source'])} exact"
             click.echo(f"{made.name:44} {len(row['consistent_with']):3} consistent, {len(row['excluded']):3} excluded; {said}")
-    command = " ".join(["python -m mxspec_lab.attributions", *(f"--python {n}=PYTHON" for n in interpreters)])
     write_result(
         out,
         {
-            "schema": SCHEMA, "command": command, "environment": describe_environment(),
+            "schema": SCHEMA, "command": "python -m mxspec_lab.attributions", "environment": describe_environment(),
             "cpu_seconds": round(time.process_time() - started, 1), "seed": SEED, "rows": rows,
         },
     )  # fmt: skip
