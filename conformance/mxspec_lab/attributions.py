@@ -32,6 +32,7 @@ from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
 from mxspec_lab.libraries import Reply, ask, find_version, list_here
+from mxspec_lab.transformer.storing import write_arrays
 
 SCHEMA = "mxspec-atlas-attribution/1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,20 +81,6 @@ def draw_weights() -> Weights:
         base: (0.02 * rng.standard_normal(shape)).astype(ml_dtypes.bfloat16).astype(np.float32)
         for base, shape in BASES.items()
     }
-
-
-def write_plain(path: Path, weights: Weights, metadata: Mapping[str, str] | None = None) -> Path:
-    """Weights as bfloat16, in a safetensors file."""
-    table: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    data = b""
-    for base, x in weights.items():
-        raw = x.astype(ml_dtypes.bfloat16).tobytes()
-        table[f"{base}.weight"] = {"dtype": "BF16", "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(table, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
-    return path
 
 
 def _write(path: Path, tensors: Mapping[str, BlockTensor]) -> None:
@@ -257,7 +244,7 @@ def main(out: Path) -> None:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = write_plain(folder / "source.safetensors", weights)
+        source = write_arrays(folder / "source.safetensors", {f"{base}.weight": x.astype(ml_dtypes.bfloat16) for base, x in weights.items()})
         for made in (
             *list_library_files(), *list_quantized_here(folder, weights, source), *list_own(folder, source),
             *list_planted(folder, weights, source),

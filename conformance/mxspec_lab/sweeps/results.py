@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import mxspec
-from mxspec.stepfunctions import StepFunction, digest_bytes
+from mxspec.stepfunctions import StepFunction
 from mxspec_conformance.campaign.chunks import format_chunks, parse_chunks
+from mxspec_conformance.results.environment import describe_machine
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, all_functions
 from mxspec_lab.sweeps.references import Compared, Exclusion, Witness, count_excluded
@@ -43,22 +43,6 @@ class ChunkResult:
     compared: dict[str, Compared]
 
 
-def source_digest() -> str:
-    """Of the modules that both models are written in: whether they changed since a sweep."""
-    names = ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")
-    texts = [files("mxspec").joinpath(f"{n}.py").read_text("utf-8") for n in names]
-    return digest_bytes("\0".join(texts).encode())
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
 def describe_provenance(*, with_headers: bool) -> dict[str, str]:
     """Who computed: versions, platform, processor, date."""
     packages = {}
@@ -69,12 +53,11 @@ def describe_provenance(*, with_headers: bool) -> dict[str, str]:
             continue
     return {
         "mxspec": mxspec.__version__,
-        "model_source": source_digest(),
         "python": platform.python_version(),
         **packages,
         **(cuda_headers.describe() if with_headers else {}),
         "platform": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
+        "processor": describe_machine()["processor"],
         "date": datetime.now(UTC).date().isoformat(),
     }
 
@@ -114,13 +97,7 @@ class WitnessResult:
                 {"chunk": c, "differences": n, "first": text} for c, (n, text) in sorted(self.chunks.items()) if n
             ],
             "excluded": [
-                {
-                    "from": f"{e.first:08x}",
-                    "to": f"{e.last:08x}",
-                    "inputs": e.last - e.first + 1,
-                    "reason": e.reason,
-                }
-                for e in self.exclusions
+                {"from": f"{e.first:08x}", "to": f"{e.last:08x}", "inputs": e.last - e.first + 1, "reason": e.reason} for e in self.exclusions
             ],
         }
 

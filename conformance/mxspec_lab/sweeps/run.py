@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
@@ -13,13 +13,7 @@ from typing import Protocol
 from mxspec.stepfunctions import StepFunction, check_float32_steps, one_by_one
 from mxspec_lab.sweeps.functions import CHUNK, Function, all_functions, chunk_digest, function_steps
 from mxspec_lab.sweeps.references import Witness, compare, find_witnesses
-from mxspec_lab.sweeps.results import (
-    ChunkResult,
-    FunctionResult,
-    describe_provenance,
-    merge_result,
-    read_result,
-)
+from mxspec_lab.sweeps.results import ChunkResult, FunctionResult, describe_provenance, merge_result, read_result
 
 
 def sweep_chunk(
@@ -29,9 +23,7 @@ def sweep_chunk(
     start = chunk * CHUNK
     expected = steps.expand(start, start + CHUNK)
     compared = {
-        w.name: compare(w, expected, start)
-        for w in find_witnesses(all_functions()[name], library)
-        if wanted is None or w.name in wanted
+        w.name: compare(w, expected, start) for w in find_witnesses(all_functions()[name], library) if wanted is None or w.name in wanted
     }
     return ChunkResult(name, chunk, chunk_digest(steps, chunk), compared)
 
@@ -55,7 +47,6 @@ class SweepReport:
     differences: int = 0
     seconds: float = 0.0
     interrupted: bool = False
-    lines: list[str] = field(default_factory=list)
 
 
 class Ticker(Protocol):
@@ -81,28 +72,15 @@ class _Job:
 
 
 def _plan(
-    function: Function,
-    steps: StepFunction,
-    kept: FunctionResult | None,
-    chunks: Sequence[int],
-    resume: bool,
-    library: str | None,
+    function: Function, steps: StepFunction, kept: FunctionResult | None, chunks: Sequence[int], resume: bool, library: str | None,
     witnesses: Sequence[str],
-) -> _Job:
-    found = {
-        w.name: w
-        for w in find_witnesses(function, library)
-        if any(fnmatchcase(w.name, pattern) for pattern in witnesses)
-    }
+) -> _Job:  # fmt: skip
+    found = {w.name: w for w in find_witnesses(function, library) if any(fnmatchcase(w.name, pattern) for pattern in witnesses)}
     result = FunctionResult(function.name, function.definition(), steps)
     if kept is not None and kept.steps.digest == steps.digest:
         result.digests, result.provenance = kept.digests, kept.provenance
         for name, w in kept.witnesses.items():
-            same = name not in found or (w.version, w.exclusions) == (
-                found[name].version,
-                found[name].exclusions,
-            )
-            if same:
+            if name not in found or (w.version, w.exclusions) == (found[name].version, found[name].exclusions):
                 result.witnesses[name] = w
     pending = []
     for chunk in chunks:
@@ -116,18 +94,9 @@ def _plan(
 
 
 def run_sweep(
-    functions: dict[str, Function],
-    chunks: Sequence[int],
-    out: Path,
-    *,
-    library: str | None = None,
-    witnesses: Sequence[str] = ("*",),
-    executor: Executor | None = None,
-    workers: int = 1,
-    resume: bool = True,
-    ticker: Ticker | None = None,
-    save_every: float = 20.0,
-) -> SweepReport:
+    functions: dict[str, Function], chunks: Sequence[int], out: Path, *, library: str | None = None, witnesses: Sequence[str] = ("*",),
+    executor: Executor | None = None, workers: int = 1, resume: bool = True, ticker: Ticker | None = None, save_every: float = 20.0,
+) -> SweepReport:  # fmt: skip
     """Sweep functions over chunks and write their results below `out`.
 
     witnesses: globs of the witnesses that are asked, the array model among them.
@@ -160,11 +129,9 @@ def run_sweep(
 
     def finish(job: _Job) -> None:
         save(job)
-        counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
-        line = f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}"
-        report.lines.append(line)
         if ticker:
-            ticker.finished(line)
+            counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
+            ticker.finished(f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}")
 
     waiting: set[Future[ChunkResult]] = set()
     try:
@@ -182,9 +149,7 @@ def run_sweep(
             if not job.pending:
                 finish(job)
         tasks = (
-            (job.result.name, job.result.steps, chunk, library, wanted)
-            for job in jobs.values()
-            for chunk, wanted in job.pending
+            (job.result.name, job.result.steps, chunk, library, wanted) for job in jobs.values() for chunk, wanted in job.pending
         )
         for task in tasks:
             if executor is None:

@@ -12,14 +12,8 @@ import numpy.typing as npt
 
 from mxspec.formats import FLOAT32, ScalarFormat, get_scalar
 from mxspec.stepfunctions import GRID, INF_BITS, NANS, SIGN, StepFunction, check_float32_steps, one_by_one
-from mxspec_lab.sweeps.functions import (
-    CHUNK,
-    CHUNK_BITS,
-    Function,
-    chunk_digest,
-    list_functions,
-)
-from mxspec_lab.sweeps.results import FunctionResult, read_results, source_digest
+from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, Function, chunk_digest, list_functions
+from mxspec_lab.sweeps.results import FunctionResult, read_results
 
 
 @dataclass(slots=True)
@@ -33,15 +27,12 @@ class Verification:
     #: Inputs at which the array model was compared again.
     inputs: int = 0
     digests: int = 0
-    #: Functions whose result was computed with other sources of the model. Not a problem by itself.
-    source_changed: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return (
             f"seed {self.seed}: {self.functions} functions, exact model asked at {self.exact_points} "
-            f"patterns, array model on {self.inputs} inputs, {self.digests} chunk digests; "
-            f"{len(self.source_changed)} results older than the model's source; {len(self.problems)} problems"
+            f"patterns, array model on {self.inputs} inputs, {self.digests} chunk digests; {len(self.problems)} problems"
         )
 
 
@@ -62,13 +53,7 @@ def _format_of(function: Function) -> ScalarFormat:
 
 
 def verify_committed(
-    out: Path,
-    seed: int,
-    chunks: int = 4,
-    *,
-    pattern: str = "*",
-    digest_share: float = 1.0,
-    slice_bits: int = 16,
+    out: Path, seed: int, chunks: int = 4, *, pattern: str = "*", digest_share: float = 1.0, slice_bits: int = 16
 ) -> Verification:
     """Compare committed results with the models as they are now.
 
@@ -81,7 +66,6 @@ def verify_committed(
     """
     rng = np.random.default_rng(seed)
     found = Verification(seed)
-    source = source_digest()
     known = list_functions()
     on_disk = read_results(out)
     found.problems += [
@@ -98,8 +82,6 @@ def verify_committed(
             found.problems.append(f"{name}: there is no result that can be read; run python -m mxspec_lab sweep --function {name!r}")
             continue
         found.problems += [f"{name}: {p}" for p in _verify_result(function, result, found)]
-        if any(p["model_source"] != source for p in result.provenance):
-            found.source_changed.append(name)
         numbers = rng.choice(result.chunk_count, min(chunks, result.chunk_count), replace=False).tolist()
         patterns = [_near_changes(result.steps)]
         for chunk in numbers:

@@ -20,6 +20,7 @@ from mxspec_lab.evidence.status import write_result
 from mxspec_lab.model_level import list_absent
 from mxspec_lab.transformer.exhibit import LEAST, ask_rule
 from mxspec_lab.transformer.ladder import draw_rows, judge_layers, judge_loaders
+from mxspec_lab.transformer.loaders import Packed
 from mxspec_lab.transformer.measure import (
     GENERATED,
     PROMPT,
@@ -39,17 +40,20 @@ from mxspec_lab.transformer.network import (
     HEADS,
     INNER,
     MATRICES,
+    MODEL,
+    PARAGRAPHS,
+    STEPS,
     WIDTH,
     Floats,
     Tokens,
     Trace,
     hold_dense,
     list_shapes,
+    read_model,
     run,
 )
 from mxspec_lab.transformer.source import HELD_OUT_SEED, LENGTH, VOCABULARY, write_text
-from mxspec_lab.transformer.storing import Matrix, Packed, Variant, list_variants
-from mxspec_lab.transformer.train import MODEL, PARAGRAPHS, STEPS, read_model
+from mxspec_lab.transformer.storing import Matrix, Variant, list_variants
 
 SCHEMA = "mxspec-atlas-transformer/1"
 REPORT = Path(__file__).resolve().parents[3] / "reports" / "atlas" / "transformer.json"
@@ -126,7 +130,7 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         },
         "model": {
             "blocks": BLOCKS, "width": WIDTH, "query_heads": HEADS, "key_and_value_heads": 1, "head": HEAD, "inner_width": INNER,
-            "numbers": NUMBERS, "file": MODEL.name, "sha256": sha256(MODEL.read_bytes()).hexdigest(), "trained_by": "python -m mxspec_lab.transformer.train",
+            "numbers": NUMBERS, "file": MODEL.name, "sha256": sha256(MODEL.read_bytes()).hexdigest(),
             "steps": STEPS, "paragraphs": PARAGRAPHS, "perplexity": float(np.exp(loss)), "perplexity_standard_error": float(np.exp(loss) * error),
         },
         "decoding": {"prompts": prompts, "prompt_tokens": PROMPT, "generated_tokens": GENERATED},

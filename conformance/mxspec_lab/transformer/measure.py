@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_lab.transformer.loaders import dequantize, multiply_packed
+from mxspec_lab.transformer.loaders import Packed, dequantize, multiply_packed
 from mxspec_lab.transformer.network import (
     BLOCKS,
     MATRICES,
@@ -23,7 +23,7 @@ from mxspec_lab.transformer.network import (
     run,
 )
 from mxspec_lab.transformer.source import LENGTH
-from mxspec_lab.transformer.storing import Matrix, Packed, Plain
+from mxspec_lab.transformer.storing import Matrix, Plain
 
 Doubles = npt.NDArray[np.float64]
 Parameters = Mapping[str, Floats]
