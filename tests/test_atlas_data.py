@@ -140,7 +140,6 @@ def test_the_table_agrees_with_an_earlier_program() -> None:
     assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "Q4_K", "mxfp4, 2:4"}
     assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"FP16", "BF16", "FP8 E4M3", "INT8", "Q4_0", "Q4_K", "Q6_K", "Q8_0"}
     assert document["absent"] == []
-    assert all(r["measured"] > 0 and r["predicted"] > 0 for r in (*document["products"], *document["chains"]))
 
 
 def test_without_ggml_its_baseline_is_absent_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

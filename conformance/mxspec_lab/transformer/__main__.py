@@ -18,7 +18,6 @@ import numpy as np
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
 from mxspec_lab.model_level import list_absent
-from mxspec_lab.transformer.exhibit import LEAST, ask_rule
 from mxspec_lab.transformer.ladder import draw_rows, judge_layers, judge_loaders
 from mxspec_lab.transformer.loaders import Packed
 from mxspec_lab.transformer.measure import (
@@ -120,9 +119,6 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         {"format": v.format, "rule": v.rule, **compare(answers, base)}
         for b, base in held if b.format == BASELINE for v, answers in held if v.format != BASELINE
     ]  # fmt: skip
-    few = Answers(due.losses[:64], due.logits[:64], due.generated[: min(8, prompts)])
-    exhibit = list(ask_rule(parameters, few, tokens[:64], min(8, prompts)))
-    refused = [f"{r['format']}, {r['rule']}" for r in tables["rows"] if r["cosine"] < LEAST]
     return {
         "source": {
             "perplexity_of_the_source_itself": float(np.exp(floor)), "its_standard_error": float(np.exp(floor) * floor_error),
@@ -135,11 +131,7 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         },
         "decoding": {"prompts": prompts, "prompt_tokens": PROMPT, "generated_tokens": GENERATED},
         **tables,
-        "cosine_rule": {
-            "rule": f"cosine of the logits with the unquantized model's, mean over places, at least {LEAST}", "right_formats_refused": refused,
-            "wrong_quantizers": len(exhibit), "wrong_quantizers_accepted": sum(r["accepted"] for r in exhibit),
-        },
-        "cosine_exhibit": exhibit, "absent": list_absent(), "not_shown": list(NOT_SHOWN),
+        "absent": list_absent(), "not_shown": list(NOT_SHOWN),
     }  # fmt: skip
 
 
