@@ -12,7 +12,7 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import get_profile
-from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
+from mxspec_lab.interop import compare, draw_inputs, requantize
 from mxspec_lab.libraries import ask
 from mxspec_lab.model_level import (
     BOUNDED,
@@ -86,7 +86,7 @@ def test_a_call_that_a_library_refuses_is_a_reply() -> None:
     good = ask("mxspec", "quantize", "mxfp4", x)
     assert np.array_equal(good[0], mxspec.quantize(x, "mxfp4").codes)
     assert ask("ml_dtypes", "quantize", "mxfp4", x) == "ml_dtypes has no quantize"
-    assert ask("gguf", "quantize", "mxfp4", x[:, :31]).startswith("ValueError: ")
+    assert ask("gguf", "quantize", "mxfp4", x[:, :31]).startswith("QuantError: ")
 
 
 def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:
@@ -96,7 +96,6 @@ def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:
     for row in document["rows"]:
         assert row["bytes_kept"]
         assert (row["verdict"] == "bits") == ("minimal" not in row)
-    assert document["reciprocals"] == count_reciprocals()
 
 
 # Model level

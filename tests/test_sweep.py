@@ -213,26 +213,15 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["b.json"]
 
 
-class Interrupting:
-    """Ctrl-C after some chunks."""
-
-    def __init__(self, after: int) -> None:
-        self._left = after
-
-    def total(self, chunks: int) -> None:
-        pass
-
-    def tick(self, function: str) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise KeyboardInterrupt
-
-    def finished(self, line: str) -> None:
-        pass
+def interrupt_after_two(function: str, done: int, total: int) -> None:
+    """Ctrl-C."""
+    assert (function, total) == (NAME, 3)
+    if done == 2:
+        raise KeyboardInterrupt
 
 
 def test_an_interrupt_keeps_finished_chunks(tmp_path: Path) -> None:
-    report = run(tmp_path, 62, 63, 64, ticker=Interrupting(2))
+    report = run(tmp_path, 62, 63, 64, on_chunk=interrupt_after_two)
     assert report.interrupted
     assert load(tmp_path)["chunks"] == "62-63"
     report = run(tmp_path, 62, 63, 64)

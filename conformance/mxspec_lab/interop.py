@@ -27,8 +27,7 @@ from mxspec.blocktensor import BlockTensor
 from mxspec.containers.conventions import list_forms
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles import Profile, get_profile, list_profiles
-from mxspec.profiles.schema import TensorScaleKind
-from mxspec.tensorscale import TWO_LEVEL_MAX, TensorScale, convert_tensor_scale, derive_tensor_scale
+from mxspec.tensorscale import TensorScale, convert_tensor_scale, derive_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
@@ -283,7 +282,7 @@ def run_format(fmt: BlockFormat, adapters: Sequence[Adapter]) -> dict[str, list[
     return {"rows": rows, "decoders": decoders}
 
 
-# Requantization, and reciprocals
+# Requantization
 
 
 def requantize(fmt: BlockFormat, profile: Profile, x: Floats, amax: int) -> dict[str, Any] | None:
@@ -320,34 +319,6 @@ def requantize(fmt: BlockFormat, profile: Profile, x: Floats, amax: int) -> dict
     return row
 
 
-def count_reciprocals() -> list[dict[str, Any]]:
-    """Of the tensor scales that bfloat16, float16 and all float32 maxima of one octave give: how many a reciprocal returns.
-
-    A float64 quotient of float32 numbers, rounded to float32, is the correctly rounded one (53 >= 2 x 24 + 2).
-    """
-    import ml_dtypes
-
-    rows = []
-    for name, maxima in (
-        ("bfloat16", np.arange(0x3C00, 0x4400, dtype=np.uint16).view(ml_dtypes.bfloat16).astype(np.float32)),
-        ("float16", np.arange(0x1400, 0x5400, dtype=np.uint16).view(np.float16).astype(np.float32)),
-        ("float32, one octave", np.arange(0x3F800000, 0x40000000, dtype=np.uint32).view(np.float32)),
-    ):
-        wide = maxima.astype(np.float64)
-        for kind, scale in (
-            (TensorScaleKind.DECODE, (wide / TWO_LEVEL_MAX).astype(np.float32)),
-            (TensorScaleKind.ENCODE, (TWO_LEVEL_MAX / wide).astype(np.float32)),
-        ):
-            turned = (1 / scale.astype(np.float64)).astype(np.float32)
-            back = (1 / turned.astype(np.float64)).astype(np.float32)
-            other = (TWO_LEVEL_MAX / wide if kind is TensorScaleKind.DECODE else wide / TWO_LEVEL_MAX).astype(np.float32)
-            rows.append({
-                "stored": kind.value, "maxima": name, "count": len(maxima), "not_returned": int((back != scale).sum()),
-                "reciprocal_is_not_the_other_kind_s_own": int((turned != other).sum()),
-            })  # fmt: skip
-    return rows
-
-
 @click.command()
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(BLOCKS)), help="Only this format; repeatable.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT, show_default="reports/atlas/interop.json")
@@ -371,7 +342,6 @@ def main(formats: tuple[str, ...], out: Path) -> None:
             "schema": SCHEMA, "command": "python -m mxspec_lab.interop", "environment": describe_environment(), "cpu_seconds": round(time.process_time() - started, 1),
             "seed": SEED, "inputs": f"up to {FROM_VECTORS} blocks of the vectors, and {NORMAL} of N(0, 1)",
             "versions": {name: find_version(name) for name in (*(a.name for a in adapters), "ml_dtypes")}, "decoders": decoders, "rows": rows, "requantization": again,
-            "reciprocals": count_reciprocals(),
         },
     )  # fmt: skip
 

@@ -191,7 +191,7 @@ KINDS = (
     Kind("score-tests/rules.json", "what the acceptance rules of public suites see", "python -m tests.pages.suites", "20 min on 2 cores"),
     Kind("score-tests/real.json", "what public suites that were run see", "python -m tests.pages.suites --real NAME=FILE", "15 min and the suites"),
     Kind("atlas/attribution.json", "checkpoints of libraries, and planted contradictions, attributed by their bytes", "python -m mxspec_lab.attributions", "2 min"),
-    Kind("atlas/interop.json", "quantized by A, moved by B, decoded by C; requantization; reciprocal tensor scales", "python -m mxspec_lab.interop", "3 min", of_interop),
+    Kind("atlas/interop.json", "quantized by A, moved by B, decoded by C; requantization", "python -m mxspec_lab.interop", "3 min", of_interop),
     Kind("atlas/model.json", "error by format, block size and scale rule; products, chains and exact bounds", "python -m mxspec_lab.model_level", "2 min, and ggml's library for Q4_K"),
     Kind("atlas/transformer.json", "a small transformer with weights in every format, loaded from containers: perplexity, tokens, layers", "python -m mxspec_lab.transformer", "10 min, and ggml's library for Q4_K"),
     Kind("atlas/threads.json", "public bug threads replayed as pairs of targets, broken and mended", "python -m mxspec_lab.threads --write", "4 min", of_threads),

@@ -15,9 +15,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,26 +29,6 @@ from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import all_functions, list_functions
 from mxspec_lab.sweeps.results import read_results, result_path, write_index
 from mxspec_lab.sweeps.run import run_sweep
-
-
-@dataclass(slots=True)
-class _Counter:
-    """Names the current function, and prints a line for each that is done."""
-
-    console: Console
-    show: Callable[[str], None]
-    chunks: int = 0
-    done: int = 0
-
-    def total(self, chunks: int) -> None:
-        self.chunks = chunks
-
-    def tick(self, function: str) -> None:
-        self.done += 1
-        self.show(f"{self.done} of {self.chunks} chunks, {function}")
-
-    def finished(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _ignore_interrupt() -> None:
@@ -116,7 +94,8 @@ def sweep(
         try:
             report = run_sweep(
                 functions, numbers, out, library=library, witnesses=witnesses, executor=pool, workers=workers, resume=resume,
-                ticker=_Counter(console, show),
+                on_chunk=lambda name, done, total: show(f"{done} of {total} chunks, {name}"),
+                on_function=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
             )  # fmt: skip
         finally:
             signal.signal(signal.SIGTERM, terminate)

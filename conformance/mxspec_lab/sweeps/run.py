@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol
 
 from mxspec.stepfunctions import StepFunction, check_float32_steps, one_by_one
 from mxspec_lab.sweeps.functions import CHUNK, Function, all_functions, chunk_digest, function_steps
@@ -49,19 +48,6 @@ class SweepReport:
     interrupted: bool = False
 
 
-class Ticker(Protocol):
-    """Who is told of progress."""
-
-    def total(self, chunks: int) -> None:
-        """Chunks to do."""
-
-    def tick(self, function: str) -> None:
-        """One chunk is done."""
-
-    def finished(self, line: str) -> None:
-        """A function is done."""
-
-
 @dataclass(slots=True)
 class _Job:
     result: FunctionResult
@@ -95,7 +81,8 @@ def _plan(
 
 def run_sweep(
     functions: dict[str, Function], chunks: Sequence[int], out: Path, *, library: str | None = None, witnesses: Sequence[str] = ("*",),
-    executor: Executor | None = None, workers: int = 1, resume: bool = True, ticker: Ticker | None = None, save_every: float = 20.0,
+    executor: Executor | None = None, workers: int = 1, resume: bool = True,
+    on_chunk: Callable[[str, int, int], None] = lambda *_: None, on_function: Callable[[str], None] = lambda _: None, save_every: float = 20.0,
 ) -> SweepReport:  # fmt: skip
     """Sweep functions over chunks and write their results below `out`.
 
@@ -103,13 +90,14 @@ def run_sweep(
     executor: where chunks are computed, `workers` at a time; None computes them here, one after the other.
     resume: keep these chunks of earlier results whose steps have the same digest. A witness whose version or
         exclusions changed is asked again. Other chunks of earlier results are kept in any case.
+    on_chunk: told of a function, and of how many of all chunks are done; on_function: told of a function's counts.
     KeyboardInterrupt ends the run; chunks that are finished are written.
     """
     began = time.monotonic()
     report = SweepReport(functions=len(functions))
     provenance = describe_provenance(with_headers=library is not None)
     jobs: dict[str, _Job] = {}
-    saved = time.monotonic()
+    saved, total = time.monotonic(), 0
 
     def save(job: _Job) -> None:
         merge_result(out, job.result, job.found)
@@ -122,16 +110,14 @@ def run_sweep(
         job.dirty = True
         report.chunks += 1
         report.differences += sum(c.differences for c in result.compared.values())
-        if ticker:
-            ticker.tick(result.function)
+        on_chunk(result.function, report.chunks, total)
         if job.left == 0:
             finish(job)
 
     def finish(job: _Job) -> None:
         save(job)
-        if ticker:
-            counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
-            ticker.finished(f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}")
+        counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
+        on_function(f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}")
 
     waiting: set[Future[ChunkResult]] = set()
     try:
@@ -143,8 +129,7 @@ def run_sweep(
             job = _plan(function, steps, kept[name], chunks, resume, library, witnesses)
             jobs[name] = job
             report.kept += sum(c < job.result.chunk_count for c in chunks) - len(job.pending)
-        if ticker:
-            ticker.total(sum(len(j.pending) for j in jobs.values()))
+        total = sum(len(j.pending) for j in jobs.values())
         for job in jobs.values():
             if not job.pending:
                 finish(job)
