@@ -32,7 +32,7 @@ from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
 from mxspec_lab.libraries import Reply, ask, find_version, list_here
-from mxspec_lab.transformer.storing import write_arrays
+from mxspec_lab.transformer.storing import write_arrays, write_gguf
 
 SCHEMA = "mxspec-atlas-attribution/1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,6 +108,8 @@ def list_library_files() -> Iterator[Made]:
 
 def list_quantized_here(folder: Path, weights: Weights, source: Path) -> Iterator[Made]:
     """Checkpoints of the libraries that can be asked."""
+    from gguf import GGMLQuantizationType, quants
+
     for adapter in list_here():
         for fmt, profile in adapter.profiles.items() if isinstance(adapter.profiles, Mapping) else ():
             scales = {base: _scale_of(x, fmt, profile) for base, x in weights.items()}
@@ -124,7 +126,7 @@ def list_quantized_here(folder: Path, weights: Weights, source: Path) -> Iterato
                 name=f"{adapter.name}-{fmt}", path=path, source=source, library=adapter.name, version=find_version(adapter.name),
                 written_by="mxspec.containers.write", follows=profile,
             )  # fmt: skip
-    path = _write_gguf(folder / "gguf.gguf", weights)
+    path = write_gguf(folder / "gguf.gguf", GGMLQuantizationType.MXFP4, {b: quants.quantize(x, GGMLQuantizationType.MXFP4) for b, x in weights.items()}, "llama")
     yield Made(
         name="gguf-file", path=path, source=source, library="gguf", version=find_version("gguf"), written_by="the library", follows="gguf-0.19/mxfp4",
     )  # fmt: skip
@@ -145,20 +147,6 @@ def _as_tensors(replies: Sequence[Reply], fmt: str, profile: str, weights: Weigh
             scales=np.ascontiguousarray(stored), tensor_scale=_scale_of(x, fmt, profile), shape=x.shape, axis=1,
         )  # fmt: skip
     return found
-
-
-def _write_gguf(path: Path, weights: Weights) -> Path:
-    import gguf
-
-    writer = gguf.GGUFWriter(path, "llama")
-    kind = gguf.GGMLQuantizationType.MXFP4
-    for base, x in weights.items():
-        writer.add_tensor(f"{base}.weight", gguf.quants.quantize(x, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 def list_own(folder: Path, source: Path) -> Iterator[Made]:

@@ -177,19 +177,25 @@ def _read_pruned(path: Path) -> dict[str, Matrix]:
 # Baselines of llama.cpp
 
 
-def _write_gguf(name: str, quantize: Callable[[Floats, Any], Any], _: Path, parameters: Parameters, folder: Path) -> Path:
+def write_gguf(path: Path, kind: Any, records: Mapping[str, npt.NDArray[Any]], architecture: str = "mxspec") -> Path:
+    """A GGUF file of tensors of one GGMLQuantizationType, by their bases."""
     import gguf
 
-    kind = gguf.GGMLQuantizationType[name]
-    path = folder / "model.gguf"
-    writer = gguf.GGUFWriter(path, "mxspec")
-    for matrix in MATRICES:
-        writer.add_tensor(f"{matrix}.weight", quantize(parameters[matrix], kind), raw_dtype=kind)
+    writer = gguf.GGUFWriter(path, architecture)
+    for base, data in records.items():
+        writer.add_tensor(f"{base}.weight", data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def _write_by_gguf(name: str, quantize: Callable[[Floats, Any], Any], _: Path, parameters: Parameters, folder: Path) -> Path:
+    import gguf
+
+    kind = gguf.GGMLQuantizationType[name]
+    return write_gguf(folder / "model.gguf", kind, {matrix: quantize(parameters[matrix], kind) for matrix in MATRICES})
 
 
 def _read_gguf(path: Path) -> dict[str, Matrix]:
@@ -225,6 +231,6 @@ def list_variants() -> Iterator[Variant]:
     )  # fmt: skip
     for name, quantize, rule in list_gguf():
         yield Variant(
-            format=name, rule=rule, convention="gguf", write=partial(_write_gguf, name, quantize), read=_read_gguf,
+            format=name, rule=rule, convention="gguf", write=partial(_write_by_gguf, name, quantize), read=_read_gguf,
             note="baseline: stored and decoded by the gguf package",
         )  # fmt: skip
