@@ -89,17 +89,14 @@ class WitnessResult:
     def as_dict(self) -> dict[str, Any]:
         """The JSON form; chunks without a difference are left out."""
         return {
-            "version": self.version,
-            "chunks": format_chunks(self.chunks),
-            "inputs": self.inputs,
-            "differences": self.differences,
+            "version": self.version, "chunks": format_chunks(self.chunks), "inputs": self.inputs, "differences": self.differences,
             "differing_chunks": [
                 {"chunk": c, "differences": n, "first": text} for c, (n, text) in sorted(self.chunks.items()) if n
             ],
             "excluded": [
                 {"from": f"{e.first:08x}", "to": f"{e.last:08x}", "inputs": e.last - e.first + 1, "reason": e.reason} for e in self.exclusions
             ],
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> WitnessResult:
@@ -166,19 +163,12 @@ class FunctionResult:
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
-            "schema": SCHEMA,
-            "function": self.name,
-            "definition": self.definition,
-            "pattern_count": self.steps.stop,
-            "chunk_bits": CHUNK_BITS,
-            "runs": self.steps.as_text(),
-            "runs_digest": self.steps.digest,
+            "schema": SCHEMA, "function": self.name, "definition": self.definition, "pattern_count": self.steps.stop, "chunk_bits": CHUNK_BITS,
+            "runs": self.steps.as_text(), "runs_digest": self.steps.digest,
             "digest": "BLAKE2b-128 of the exact answer, one byte for each pattern of the chunk",
-            "chunks": format_chunks(self.digests),
-            "digests": [d for _, d in sorted(self.digests.items())],
-            "witnesses": {n: w.as_dict() for n, w in self.witnesses.items()},
-            "provenance": self.provenance,
-        }
+            "chunks": format_chunks(self.digests), "digests": [d for _, d in sorted(self.digests.items())],
+            "witnesses": {n: w.as_dict() for n, w in self.witnesses.items()}, "provenance": self.provenance,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> FunctionResult:
@@ -188,14 +178,9 @@ class FunctionResult:
         """
         if d.get("schema") != SCHEMA or d.get("chunk_bits") != CHUNK_BITS:
             raise ValueError(f"schema {d.get('schema')!r} is not {SCHEMA!r}")
-        return cls(
-            d["function"],
-            d["definition"],
-            StepFunction.from_text(d["runs"], int(d["pattern_count"])),
-            dict(zip(parse_chunks(d["chunks"]), d["digests"], strict=True)),
-            {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()},
-            d["provenance"],
-        )
+        steps, digests = StepFunction.from_text(d["runs"], int(d["pattern_count"])), zip(parse_chunks(d["chunks"]), d["digests"], strict=True)
+        witnesses = {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()}
+        return cls(d["function"], d["definition"], steps, dict(digests), witnesses, d["provenance"])
 
 
 def result_path(out: Path, name: str) -> Path:
@@ -263,14 +248,11 @@ def write_index(out: Path) -> dict[str, Any]:
     results = read_results(out)
     rows = {
         name: {
-            "chunks": f"{len(r.digests)}/{r.chunk_count}",
-            "complete": r.complete,
-            "runs": len(r.steps.values),
-            "runs_digest": r.steps.digest,
+            "chunks": f"{len(r.digests)}/{r.chunk_count}", "complete": r.complete, "runs": len(r.steps.values), "runs_digest": r.steps.digest,
             "witnesses": {n: {"inputs": w.inputs, "differences": w.differences} for n, w in r.witnesses.items()},
         }
         for name, r in results.items()
-    }
+    }  # fmt: skip
     totals: dict[str, dict[str, int]] = {}
     for r in results.values():
         for n, w in r.witnesses.items():
@@ -280,12 +262,8 @@ def write_index(out: Path) -> dict[str, Any]:
             total["differences"] += w.differences
     known = set(all_functions())
     index = {
-        "schema": INDEX_SCHEMA,
-        "functions": rows,
-        "totals": totals,
-        "complete": sum(bool(r["complete"]) for r in rows.values()),
-        "missing": sorted(known - set(rows)),
-        "obsolete": sorted(set(rows) - known),
-    }
+        "schema": INDEX_SCHEMA, "functions": rows, "totals": totals, "complete": sum(bool(r["complete"]) for r in rows.values()),
+        "missing": sorted(known - set(rows)), "obsolete": sorted(set(rows) - known),
+    }  # fmt: skip
     write_json(out / "index.json", index)
     return index

@@ -64,10 +64,7 @@ def _plan(
     found = {w.name: w for w in find_witnesses(function, library) if any(fnmatchcase(w.name, pattern) for pattern in witnesses)}
     result = FunctionResult(function.name, function.definition(), steps)
     if kept is not None and kept.steps.digest == steps.digest:
-        result.digests, result.provenance = kept.digests, kept.provenance
-        for name, w in kept.witnesses.items():
-            if name not in found or (w.version, w.exclusions) == (found[name].version, found[name].exclusions):
-                result.witnesses[name] = w
+        result.take_over(kept, found)
     pending = []
     for chunk in chunks:
         if chunk < result.chunk_count:
