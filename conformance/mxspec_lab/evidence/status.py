@@ -47,7 +47,7 @@ class Standing:
     @property
     def command(self) -> str:
         """What renews it."""
-        return self.kind.command.replace("{name}", Path(self.name).stem)
+        return self.kind.command.replace("{name}", Path(self.name).stem).replace("{file}", f"reports/{self.name}")
 
 
 def list_results() -> Iterator[tuple[Path, Kind]]:
