@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ import numpy.typing as npt
 import mxspec
 from mxspec import containers
 from mxspec.blocktensor import BlockTensor
-from mxspec.containers.contract import KEY
 from mxspec.containers.conventions import find_form
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
@@ -31,7 +30,7 @@ from mxspec_conformance.attribution import Attribution, ScaleOrigin, Standing, a
 from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
-from mxspec_lab.libraries import Reply, ask, find_version, list_here
+from mxspec_lab.libraries import ask, find_version, list_here
 from mxspec_lab.transformer.storing import write_arrays, write_gguf
 
 SCHEMA = "mxspec-atlas-attribution/1"
@@ -65,9 +64,9 @@ class Made:
     path: Path
     source: Path
     #: The library that quantized it, its version, and who wrote the file.
-    library: str
-    version: str
-    written_by: str
+    library: str = "mxspec"
+    version: str = mxspec.__version__
+    written_by: str = "mxspec.containers.write"
     #: The profile that the library is known to follow for these weights.
     follows: str
     #: What was done wrong on purpose: the topic of the remark that is due.
@@ -112,40 +111,29 @@ def list_quantized_here(folder: Path, weights: Weights, source: Path) -> Iterato
 
     for adapter in list_here():
         for fmt, profile in adapter.profiles.items() if isinstance(adapter.profiles, Mapping) else ():
-            scales = {base: _scale_of(x, fmt, profile) for base, x in weights.items()}
-            replies = [
-                ask(adapter.name, "quantize", fmt, x, tensor_scale=None if (scale := scales[base]) is None else scale.value)
-                for base, x in weights.items()
-            ]  # fmt: skip
-            tensors = _as_tensors(replies, fmt, profile, weights)
-            if tensors is None:
-                continue
-            path = folder / f"{adapter.name}-{fmt}.safetensors"
-            _write(path, tensors)
-            yield Made(
-                name=f"{adapter.name}-{fmt}", path=path, source=source, library=adapter.name, version=find_version(adapter.name),
-                written_by="mxspec.containers.write", follows=profile,
-            )  # fmt: skip
+            tensors = _quantize(adapter.name, fmt, profile, weights)
+            if tensors is not None:
+                path = folder / f"{adapter.name}-{fmt}.safetensors"
+                _write(path, tensors)
+                yield Made(name=path.stem, path=path, source=source, library=adapter.name, version=find_version(adapter.name), follows=profile)
     path = write_gguf(folder / "gguf.gguf", GGMLQuantizationType.MXFP4, {b: quants.quantize(x, GGMLQuantizationType.MXFP4) for b, x in weights.items()}, "llama")
     yield Made(
         name="gguf-file", path=path, source=source, library="gguf", version=find_version("gguf"), written_by="the library", follows="gguf-0.19/mxfp4",
     )  # fmt: skip
 
 
-def _scale_of(x: npt.NDArray[np.float32], fmt: str, profile: str) -> TensorScale | None:
-    return tensor_scale(x, fmt, profile) if get_block(fmt).has_tensor_scale else None
-
-
-def _as_tensors(replies: Sequence[Reply], fmt: str, profile: str, weights: Weights) -> dict[str, BlockTensor] | None:
-    found: dict[str, BlockTensor] = {}
-    for (base, x), reply in zip(weights.items(), replies, strict=True):
+def _quantize(adapter: str, fmt: str, profile: str, weights: Weights) -> dict[str, BlockTensor] | None:
+    """The weights by a library; None where it does not take one of them."""
+    block, found = get_block(fmt), {}
+    for base, x in weights.items():
+        scale = tensor_scale(x, fmt, profile) if block.has_tensor_scale else None
+        reply = ask(adapter, "quantize", fmt, x, tensor_scale=None if scale is None else scale.value)
         if isinstance(reply, str):
             return None
-        codes, stored = reply
+        codes, scales = map(np.ascontiguousarray, reply)
         found[base] = BlockTensor(
-            format=get_block(fmt), profile=get_profile(profile, fmt), codes=np.ascontiguousarray(codes),
-            scales=np.ascontiguousarray(stored), tensor_scale=_scale_of(x, fmt, profile), shape=x.shape, axis=1,
-        )  # fmt: skip
+            format=block, profile=get_profile(profile, fmt), codes=codes, scales=scales, tensor_scale=scale, shape=x.shape, axis=1
+        )
     return found
 
 
@@ -154,10 +142,7 @@ def list_own(folder: Path, source: Path) -> Iterator[Made]:
     for fmt, profile in OWN:
         path = folder / f"own-{fmt}-{profile.replace('/', '-')}.safetensors"
         containers.quantize_checkpoint(source, path, fmt, _choose_convention(fmt), profile=profile, convert=True)
-        yield Made(
-            name=path.stem, path=path, source=source, library="mxspec", version=mxspec.__version__,
-            written_by="mxspec quantize", follows=profile,
-        )  # fmt: skip
+        yield Made(name=path.stem, path=path, source=source, written_by="mxspec quantize", follows=profile)
 
 
 def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]:
@@ -167,10 +152,7 @@ def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]
         place = folder / name
         place.mkdir()
         _write(place / "model.safetensors", tensors)
-        return Made(
-            name=name, path=place / "model.safetensors", source=source, library="mxspec", version=mxspec.__version__,
-            written_by="mxspec.containers.write", follows=follows, planted=planted,
-        )  # fmt: skip
+        return Made(name=name, path=place / "model.safetensors", source=source, follows=follows, planted=planted)
 
     once = {b: mxspec.quantize(x, "mxfp8_e4m3", profile="mx-rceil").dequantize() for b, x in weights.items()}
     yield made("planted-twice", {b: mxspec.quantize(x, "mxfp4", profile="mx-floor") for b, x in once.items()}, "mx-floor", "twice")
@@ -184,17 +166,9 @@ def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]
     path = folder / "planted-contract.safetensors"
     containers.quantize_checkpoint(source, path, "mxfp4", "compressed-tensors", profile="mx-rceil")
     raw = path.read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    table = json.loads(raw[8 : 8 + size])
-    said = json.loads(table["__metadata__"][KEY]) | {"profile": "mx-floor"}
-    table["__metadata__"][KEY] = json.dumps(said)
-    text = json.dumps(table, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + size :])
-    yield Made(
-        name=path.stem, path=path, source=source, library="mxspec", version=mxspec.__version__, written_by="mxspec quantize, contract edited",
-        follows="mx-rceil", planted="contract",
-    )  # fmt: skip
+    assert raw.count(b"mx-rceil") == 1  # in the contract
+    path.write_bytes(raw.replace(b"mx-rceil", b"mx-floor"))
+    yield Made(name=path.stem, path=path, source=source, written_by="mxspec quantize, contract edited", follows="mx-rceil", planted="contract")
 
 
 def describe(made: Made, confirmed: Attribution) -> dict[str, Any]:

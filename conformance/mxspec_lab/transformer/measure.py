@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def load_packed(parameters: Parameters, matrices: Mapping[str, Packed]) -> Weigh
 # Perplexity, logits and tokens
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answers:
     """What a model says of the held-out text."""
 
@@ -66,14 +66,11 @@ class Answers:
     losses: Doubles
     logits: Floats
     generated: Tokens
-    _top: list[Tokens] = field(default_factory=list)
 
     @property
     def top(self) -> Tokens:
         """The most likely token at each place."""
-        if not self._top:
-            self._top.append(self.logits.argmax(-1))
-        return self._top[0]
+        return np.asarray(self.logits.argmax(-1), np.int64)
 
 
 def ask(weights: Weights, tokens: Tokens, prompts: int) -> Answers:
