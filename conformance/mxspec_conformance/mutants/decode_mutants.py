@@ -108,6 +108,11 @@ def in_float16(c: Context, stored: Array) -> Array:
     return reference.decode_scale(c, stored).astype(np.float16).astype(np.float64)
 
 
+def by_shift(stored: Array) -> Array:
+    """byte << 23 as a float32."""
+    return (stored.astype(np.uint32) << np.uint32(23)).view(np.float32).astype(np.float64)
+
+
 _D, _E, _I = Family.DECODE, Family.E8M0, Family.INT8
 _DQ = ("dequantize",)
 

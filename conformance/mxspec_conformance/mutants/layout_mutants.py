@@ -206,6 +206,19 @@ def then(change: Callable[[Array], Any]) -> Wrap:
     return wrap
 
 
+def then_items(change: Callable[..., Any]) -> Wrap:
+    """The right items, changed: change(items or (codes, scales))."""
+
+    def wrap(right: Step) -> Step:
+        @wraps(right)
+        def function(*args: Any) -> Any:
+            return change(right(*args))
+
+        return function
+
+    return wrap
+
+
 def high_first(codes: Array) -> Array:
     return (codes[..., 1::2] | codes[..., ::2] << 4).astype(np.uint8).reshape(-1)
 

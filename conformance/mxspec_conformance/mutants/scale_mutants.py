@@ -32,6 +32,11 @@ def amax_as(change: Callable[[Array], Array]) -> Step:
     return lambda c, x: change(reference.find_amax(c, x))
 
 
+def no_nan(reduce: Callable[[Array], Array]) -> Step:
+    """NaN replaced before the maximum is taken."""
+    return lambda c, x: reference.find_amax(c, reduce(x))
+
+
 def rounded_log2(amax: Array) -> Array:
     """log2 in double precision, rounded to float32: what a good log2f returns."""
     return np.array([_log2f(x) for x in amax.tolist()], np.float32)
@@ -62,6 +67,10 @@ def ratio_round(c: Context, amax: Array) -> Array:
     ratio = amax / reference.largest(c.element)
     e = reference.exponent_of(ratio)
     return e + (np.ldexp(ratio, -e) > np.sqrt(2.0))
+
+
+def byte_store(change: Callable[[Array], Array]) -> Step:
+    return lambda c, e: change(reference.store_exponent(c, e))
 
 
 def wrapped(c: Context, e: Array) -> Array:

@@ -35,6 +35,14 @@ def stored(change: Callable[[Array, Array], Array]) -> Step:
     return lambda c, ratio: change(reference.store_ratio(c, ratio), ratio)
 
 
+def ratio_as(change: Callable[[Context, Array], Array]) -> Step:
+    return change
+
+
+def factor_as(change: Callable[[Context, Array, Array], Array]) -> Step:
+    return change
+
+
 def scale_of(change: Callable[[Context, np.float32], Any]) -> Step:
     """Another S of the amax that was given."""
     return lambda c: ONE if c.given is None else np.float32(change(c, c.given))
@@ -93,6 +101,11 @@ def amax_in(choose: Callable[[Array], Array]) -> Step:
 def tensor_signed(c: Context, x: Array) -> np.float32:
     top = x.max()
     return np.float32(top if np.isnan(top) else max(top, 0))
+
+
+def bits_product(codes: Array, scales: Array) -> Array:
+    """Products in float32 that lose subnormal results."""
+    return flush_small((codes * scales).astype(np.float32))
 
 
 _N, _G = Family.NVFP4, Family.DEQUANTIZE

@@ -235,6 +235,11 @@ def start_at(low: float, high: float) -> Step:
     return found
 
 
+def half_ends(g: Array) -> tuple[Array, Array]:
+    lo, hi = ends(g)
+    return lo.astype(np.float16), hi.astype(np.float16)
+
+
 def half_scale(lo: Array, hi: Array, bins: int) -> Array:
     return (lo.astype(np.float16) * np.float16(-1) + hi.astype(np.float16)) / np.float16(bins)
 
