@@ -6,6 +6,7 @@ modelled as the correctly rounded one, through thresholds computed with 60 decim
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -28,13 +29,34 @@ def significand_bits(element: ElementFormat) -> int:
     return element.mantissa_bits if element.exponent_bits else element.mantissa_bits - 1
 
 
-def _float32_spacing_near(k: int, *, below: bool) -> Fraction:
-    """Distance from the integer k to the next float32 below (or above) it."""
-    magnitude_grows = (k < 0) == below
-    exponent = abs(k).bit_length() - 1
-    if not magnitude_grows and abs(k) & (abs(k) - 1) == 0:
-        exponent -= 1
-    return Fraction(2) ** (exponent - 23)
+def spacing_near(x: Fraction | int, *, below: bool) -> Fraction:
+    """Distance from a float32 to the next one below (or above) it; 0 at 0."""
+    if x == 0:
+        return Fraction(0)
+    exponent = floor_log2(abs(Fraction(x)))
+    nearer = (x > 0) == below and abs(x) == power_of_two(exponent)
+    return power_of_two(exponent - 23 - nearer)
+
+
+def exp2(x: Fraction) -> Fraction:
+    """2**x with 60 digits; exact for integers."""
+    part = x % 1
+    with localcontext() as context:
+        context.prec = 60
+        root = (Decimal(part.numerator) / Decimal(part.denominator) * Decimal(2).ln()).exp()
+    return Fraction(root) * power_of_two(int(x - part))
+
+
+def _float32_bounds(points: Iterable[Fraction]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The smallest float32 whose rounded log2 is at least each point, and the largest whose rounded log2 is at most it."""
+    first, last = [], []
+    for x in points:
+        low = exp2(x - spacing_near(x, below=True) / 2)
+        high = exp2(x + spacing_near(x, below=False) / 2)
+        below, above = (power_of_two(max(floor_log2(bound), -126) - 23) for bound in (low, high))
+        first.append(float(-(-low // below) * below))
+        last.append(float(high // above * above))
+    return np.array(first), np.array(last)
 
 
 @lru_cache(maxsize=1)
@@ -44,25 +66,7 @@ def log2f_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
     Returns two float64 arrays indexed by k + 149 for k = -149 .. 128: the smallest float32 whose rounded log2 is at
     least k, and the largest whose rounded log2 is at most k. Around k = 0 both are 1.
     """
-    first, last = [], []
-    with localcontext() as context:
-        context.prec = 60
-        ln2 = Decimal(2).ln()
-        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
-            power = Decimal(2) ** k
-            grid = Fraction(2) ** (max(k, -126) - 24)
-            bounds = []
-            for below in (True, False):
-                half = Fraction(0) if k == 0 else _float32_spacing_near(k, below=below) / 2
-                shift = Decimal(half.numerator) / Decimal(half.denominator) * ln2
-                bounds.append(Fraction(power * ((-shift).exp() if below else shift.exp())))
-            spacing_below = max(grid, Fraction(2) ** -149)
-            spacing_above = max(grid * 2, Fraction(2) ** -149)
-            low = -(-bounds[0] // spacing_below) * spacing_below if k else Fraction(1)
-            high = bounds[1] // spacing_above * spacing_above if k else Fraction(1)
-            first.append(float(low))
-            last.append(float(high))
-    return np.array(first), np.array(last)
+    return _float32_bounds(Fraction(k) for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2))
 
 
 def log2f_floor(value: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -72,27 +76,24 @@ def log2f_floor(value: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return floor + (value >= first[floor - _MIN_EXPONENT + 1])
 
 
-@lru_cache(maxsize=1)
-def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
-    """Indexed by k + 149: the smallest number whose log2, rounded to float32 and then to bfloat16, is at least k.
+def log2bf16_reach(k: int) -> Fraction:
+    """From which logarithm on rounding to float32 and then to bfloat16 gives at least the integer k.
 
     A bfloat16 tie goes to k if k's significand is even (it is odd for odd k beyond 128); float32 rounds first, so the
     bound lies half a float32 below the tie or above it.
     """
-    first = []
-    with localcontext() as context:
-        context.prec = 60
-        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2):
-            if k == 0:
-                first.append(1.0)
-                continue
-            spacing = _float32_spacing_near(k, below=True) * 2**16
-            tie = k - spacing / 2
-            half = power_of_two(floor_log2(abs(tie)) - 24)
-            reach = tie + half if k / spacing % 2 else tie - half
-            bound = (Decimal(reach.numerator) / Decimal(reach.denominator) * Decimal(2).ln()).exp()
-            first.append(float(Fraction(bound)))
-    return np.array(first)
+    if k == 0:
+        return Fraction(0)
+    spacing = spacing_near(k, below=True) * 2**16
+    tie = k - spacing / 2
+    half = power_of_two(floor_log2(abs(tie)) - 24)
+    return tie + half if k / spacing % 2 else tie - half
+
+
+@lru_cache(maxsize=1)
+def _log2bf16_thresholds() -> npt.NDArray[np.float64]:
+    """Indexed by k + 149: the smallest number whose log2, rounded to float32 and then to bfloat16, is at least k."""
+    return np.array([float(exp2(log2bf16_reach(k))) for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 2)])
 
 
 def scale_exponents(value: npt.NDArray[np.float64], rule: ScaleRule, element: ElementFormat) -> npt.NDArray[np.int64]:
@@ -131,23 +132,7 @@ def _log2f_rounds_up(
 @lru_cache(maxsize=1)
 def _log2f_middle_thresholds() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Indexed by k + 149: smallest float32 whose rounded log2 is at least k + 1/2, largest with at most k + 1/2."""
-    first, last = [], []
-    with localcontext() as context:
-        context.prec = 60
-        ln2 = Decimal(2).ln()
-        for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1):
-            middle = Decimal(2 * k + 1) / 2
-            exponent = abs(2 * k + 1).bit_length() - 2  # of |k + 1/2|
-            half_spacing = Decimal(2) ** (exponent - 23) / 2
-            # k + 1/2 with |k + 1/2| = 1/2 is a power of two: toward zero the spacing is half as wide.
-            toward_zero = half_spacing / 2 if abs(2 * k + 1) == 1 else half_spacing
-            below, above = (half_spacing, toward_zero) if middle < 0 else (toward_zero, half_spacing)
-            grid = Fraction(2) ** (max(k, -126) - 23)
-            low = Fraction(((middle - below) * ln2).exp())
-            high = Fraction(((middle + above) * ln2).exp())
-            first.append(float(-(-low // grid) * grid))
-            last.append(float(high // grid * grid))
-    return np.array(first), np.array(last)
+    return _float32_bounds(k + Fraction(1, 2) for k in range(_MIN_EXPONENT, _MAX_EXPONENT + 1))
 
 
 def encode_ggml_ue4m3(value: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

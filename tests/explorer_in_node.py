@@ -32,7 +32,7 @@ from mxspec_conformance.results.report import Report
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.c99 import group_blocks, random_blocks, refuses_nan
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_vectors.files import vector_digest
 from mxspec_vectors.tensor_scales import TensorScales
 

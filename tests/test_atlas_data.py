@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import get_profile
-from mxspec_lab import attributions, interop
-from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
-from mxspec_lab.libraries import Call, answer, read_interpreters
+from mxspec_lab.interop import compare, draw_inputs, requantize
+from mxspec_lab.libraries import ask
 from mxspec_lab.model_level import (
     BOUNDED,
     BY_GGML,
@@ -85,20 +83,10 @@ def test_requantization_of_the_ocp_rule_changes_nothing_and_of_others_does() -> 
 
 def test_a_call_that_a_library_refuses_is_a_reply() -> None:
     x = np.ones((1, 32), np.float32)
-    good, bad = answer([Call("mxspec", "quantize", "mxfp4", (x,)), Call("ml_dtypes", "quantize", "mxfp4", (x,))])
+    good = ask("mxspec", "quantize", "mxfp4", x)
     assert np.array_equal(good[0], mxspec.quantize(x, "mxfp4").codes)
-    assert bad == "ml_dtypes has no quantize"
-    with pytest.raises(ValueError, match="is not ADAPTER=PYTHON"):
-        read_interpreters(["nothing=x"])
-
-
-def test_an_interpreter_is_a_program() -> None:
-    with pytest.raises(ValueError, match="/nowhere/python is no program; name the Python in which gguf is installed"):
-        read_interpreters(["gguf=/nowhere/python"])
-    for module in (interop, attributions):
-        done = CliRunner().invoke(module.main, ["--python", "gguf=/nowhere/python"])
-        assert done.exit_code == 2
-        assert "is no program" in done.output
+    assert ask("ml_dtypes", "quantize", "mxfp4", x) == "ml_dtypes has no quantize"
+    assert ask("gguf", "quantize", "mxfp4", x[:, :31]).startswith("QuantError: ")
 
 
 def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:
@@ -108,7 +96,6 @@ def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:
     for row in document["rows"]:
         assert row["bytes_kept"]
         assert (row["verdict"] == "bits") == ("minimal" not in row)
-    assert document["reciprocals"] == count_reciprocals()
 
 
 # Model level
@@ -152,7 +139,6 @@ def test_the_table_agrees_with_an_earlier_program() -> None:
     assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "Q4_K", "mxfp4, 2:4"}
     assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"FP16", "BF16", "FP8 E4M3", "INT8", "Q4_0", "Q4_K", "Q6_K", "Q8_0"}
     assert document["absent"] == []
-    assert all(r["measured"] > 0 and r["predicted"] > 0 for r in (*document["products"], *document["chains"]))
 
 
 def test_without_ggml_its_baseline_is_absent_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,15 +99,6 @@ def measure_tokens() -> tuple[str, ...]:
     return (f"{100 * min(row['greedy_token_match'] for row in rows):.0f}",)
 
 
-def read_cosine_rule() -> tuple[str, ...]:
-    rule = transformer()["cosine_rule"]
-    refused = rule["right_formats_refused"]
-    assert refused
-    assert all("2:4" in name for name in refused)
-    (least,) = re.findall(r"at least ([\d.]+)", rule["rule"])
-    return least, str(rule["wrong_quantizers_accepted"]), str(rule["wrong_quantizers"])
-
-
 def read_browser_width() -> tuple[str, ...]:
     text = (ROOT / "tests" / "browser" / "test_site.py").read_text("utf-8")
     return tuple(set(re.findall(r"scrollWidth\"\) <= (\d+)", text[text.index("def test_narrow") : text.index("def test_wide")])))
@@ -156,7 +147,6 @@ SAID = (
     Said("reports/atlas/README.md", "(within # % for QKV of the first block, 2:4 weights aside", measure_first_layer),
     Said("reports/atlas/README.md", "# loaders run the model", lambda: (WORDS[len(LOADERS)].capitalize(),)),
     Said("reports/atlas/README.md", "keeps # % of them", measure_tokens),
-    Said("reports/atlas/README.md", "at least #, a common acceptance rule, accepts # of # quantizers", read_cosine_rule),
     Said("reports/atlas/README.md", "less than # kB", lambda: (bound(150, load("explorer")["script_bytes"] / 1e3),)),
     Said("reports/atlas/README.md", "windows of # pixels", read_browser_width),
     Said("docs/checkpoints.md#Attribute", "one below # of torchao's NVFP4", find_smallest_byte),

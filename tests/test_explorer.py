@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import mxspec
 from mxspec import layouts
 from mxspec.arrays import rcp_approx
 from mxspec.exact import rounded_log2
+from mxspec.expressions import SF, Apply, Domain, Op, X
 from mxspec.formats import BLOCKS
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import ScaleStep
-from mxspec.rounding import DETERMINISTIC
+from mxspec.rounding import DETERMINISTIC, Rounding
 from mxspec_conformance.atlas.explorer import (
     SCRIPT_NAME,
     link_block,
@@ -28,6 +30,7 @@ from mxspec_conformance.atlas.explorer import (
     write_target,
 )
 from mxspec_conformance.atlas.javascript import find_log2_steps, list_block_layouts, write_javascript
+from mxspec_conformance.kits import c99
 from mxspec_conformance.kits.c99 import write_c99
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.c99 import group_blocks, random_blocks, refuses_nan
@@ -233,6 +236,23 @@ def test_the_script_has_what_the_c_header_has() -> None:
     assert script.rows == header.rows
     assert not script.left_out
     assert "Not here" not in script.text.partition("*/")[0]
+
+
+def test_what_a_language_lacks_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = get_profile("mx-floor", "mxfp4")
+    steps = plain.steps(with_tensor_scale=False)
+    changed = {
+        "a": replace(steps, element=replace(steps.element, rounding=Rounding.SR)), "b": replace(steps, scaled=Apply(Op.MUL, Domain.RCP_APPROX, (X, SF))),
+        "c": replace(steps, scale=replace(steps.scale, step=ScaleStep.LOG2F_ROUND)), "d": steps,
+    }  # fmt: skip
+    monkeypatch.setattr(c99, "list_levels", lambda _: [(replace(plain, id=name), s, False) for name, s in changed.items()])
+    header, script = write_c99(["mxfp4"]), write_javascript.__wrapped__(("mxfp4",))
+    lacks = [("a", "mxfp4", "rounds stochastically"), ("b", "mxfp4", "computes * in the domain sm90.rcp"), ("c", "mxfp4", "finds scales by log2f-round")]
+    assert header.left_out == tuple(lacks)
+    assert script.left_out == tuple(lacks[:2])
+    assert [row[0] for row in (*header.rows, *script.rows)] == ["d", "c", "d"]
+    assert " * Not here:\n *   a (mxfp4): rounds stochastically\n *   b (mxfp4): computes" in header.text.partition("*/")[0]
+    assert script.text.partition("*/")[0].endswith(" * Not here:\n *   a (mxfp4): rounds stochastically\n *   b (mxfp4): computes * in the domain sm90.rcp\n ")
 
 
 def test_the_script_is_small_and_needs_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -422,14 +423,15 @@ def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Every row has its ratio, its spread and its bar; nothing else of the run is pinned."""
     monkeypatch.setattr(bench, "IMPORT_RUNS", 1)
-    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    monkeypatch.setattr(bench, "COMMANDS", ((["--version"], (0,)), (["no-command"], (0,))))
+    monkeypatch.setitem(sys.modules, "torch", None)
     result = bench.run_bench(size=64, pairs=3)
     assert json.loads(json.dumps(result)) == result
     assert [row["bar"] for row in result["arrays"]][:6] == [12, 20, 12, None, 5, 2.4]
     for row in result["arrays"]:
         assert row["range"][0] <= row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1] <= row["range"][1]
         assert row["met"] == (None if row["bar"] is None else row["ratio"] * row["bar"] >= 1)
-    assert [set(row) for row in [*result["torchao"], *result["commands"]]] == [{"what", "reason"}] * 4
+    assert [set(row) for row in [*result["commands"], *result["torchao"]]] == [{"what", "seconds"}, *[{"what", "reason"}] * 3]
     text = bench.format_bench(result)
     assert all(row["what"] in text for row in [*result["arrays"], *result["torchao"], *result["commands"]])
     file = tmp_path / "bench.json"

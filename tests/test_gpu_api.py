@@ -18,7 +18,7 @@ from mxspec_gpu import products
 from mxspec_gpu.launch import make_division
 from mxspec_gpu.profile_kernels import METRICS, SIZE
 from mxspec_lab.attest import attest, attest_probe
-from mxspec_lab.attest_sums import read_sums
+from mxspec_lab.probe import read_sums
 
 from tests.gpu.arithmetic import LEVELS
 from tests.gpu.digest import COVERED, PENDING, PENDING_SECTIONS, digest_sources, find_groups

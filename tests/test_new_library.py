@@ -152,7 +152,7 @@ def test_it_is_compared_with_its_profile(tree: Path) -> None:
 
 
 def test_every_committed_result_stays_as_it_was(tree: Path) -> None:
-    """Additions make no result stale, and none seem made by older code that was not before."""
+    """Additions make no result stale."""
     for folder in ("reports", "gpu", "tests", "conformance/examples"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     states = {

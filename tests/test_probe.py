@@ -27,9 +27,16 @@ from click.testing import CliRunner
 import mxspec
 from mxspec.dot import get_accumulator
 from mxspec_lab.attest import attest
-from mxspec_lab.attest_sums import read_sums, read_unanswered, show_bits
-from mxspec_lab.probe_names import RANGES, find_path, read_name
-from mxspec_lab.probe_questions import answer_question, list_questions
+from mxspec_lab.probe import (
+    RANGES,
+    answer_question,
+    find_path,
+    list_questions,
+    read_name,
+    read_sums,
+    read_unanswered,
+    show_bits,
+)
 
 from tests.test_gpu_compile import find_tool
 

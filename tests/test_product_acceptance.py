@@ -11,8 +11,7 @@ import pytest
 
 from mxspec_conformance.scoring.products.rules import PRODUCT_RULES as RULES, Trial, cosine, relative
 from mxspec_lab.evidence.kinds import KINDS
-from mxspec_lab.evidence.status import State, judge_result
-from mxspec_lab.evidence.writing import render_result
+from mxspec_lab.evidence.status import State, judge_result, render_result
 from mxspec_lab.products.acceptance import SHOWN, count, count_judge, describe, render_tables
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.wrong import list_wrong
@@ -26,7 +25,7 @@ RULE = {rule.id: rule for rule in RULES}
 
 def test_it_is_current() -> None:
     kind = next(k for k in KINDS if k.pattern == "mutants/acceptance.json")
-    assert judge_result(REPORT, kind).state in (State.CURRENT, State.OLDER_CODE), RENEW
+    assert judge_result(REPORT, kind).state is State.CURRENT, RENEW
     assert [row["kernel"] for row in DOCUMENT["wrong"]] == [kernel.name for kernel in list_wrong()], RENEW
     assert [row["kernel"] for row in DOCUMENT["right"]] == [kernel.name for kernel in RIGHT], RENEW
 

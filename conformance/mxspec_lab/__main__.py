@@ -11,11 +11,11 @@ from mxspec_conformance.cli.main import SETTINGS, Command
     cls=Command,
     modules={
         "bench": "mxspec_lab.bench",
-        "evidence": "mxspec_lab.evidence.command",
+        "evidence": "mxspec_lab.evidence.status",
         "mutants": "mxspec_lab.mutants.command",
-        "record": "mxspec_lab.recordings.command",
+        "record": "mxspec_lab.recordings.verdicts",
         "sweep": "mxspec_lab.sweeps.command",
-        "verdicts": "mxspec_lab.recordings.command",
+        "verdicts": "mxspec_lab.recordings.verdicts",
     },
     context_settings=SETTINGS,
 )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import click
 import ml_dtypes
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import mxspec
 from mxspec import reals
@@ -30,16 +30,29 @@ from mxspec_conformance.cli.main import SETTINGS
 from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, FileCommand
 from mxspec_conformance.targets.errors import is_refusal
 from mxspec_conformance.targets.texts import clean_name
-from mxspec_lab.attest_sums import SumVerdict, read_sums, read_unanswered, show_bits
-from mxspec_lab.attest_verdict import Verdict
-from mxspec_lab.attest_words import read_stochastic, read_subnormals
-from mxspec_lab.probe_shape import CASTS, check_probe
+from mxspec_lab.probe import CASTS, SumVerdict, check_probe, read_sums, read_unanswered, show_bits
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
 SCHEMA = "mxprobe/1"
 #: Characters of the probe's own reasons.
 _REASON = 300
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One instruction's."""
+
+    instruction: str
+    inputs: int
+    #: Inputs on which chip and model differ; None: the probe saw something that the model does not cover.
+    different: int | None
+    note: str = ""
+
+    @property
+    def evidence(self) -> str:
+        """The word for it: what agrees on every input is confirmed on hardware."""
+        return "hardware" if self.different == 0 else "provisional" if self.different is None else "DIFFERS"
+
 
 #: Instruction -> format, rounding, NaN, bits of the input.
 CONVERSIONS: dict[str, tuple[str, Rounding, NanPolicy, int]] = {
@@ -72,6 +85,44 @@ def model_steps(fmt: str, rounding: Rounding, nan: NanPolicy, bits: int) -> Step
     return find_float32_steps(one_by_one(answer), 1 << 32)
 
 
+#: Key of `subnormals` -> what the probe computes, and its word where operands and results are kept as IEEE 754 has it.
+SUBNORMALS: dict[str, tuple[str, str]] = {
+    "mul": ("float32 2^-126 * 2^-1", "00400000"),
+    "mul_up": ("float32 2^-149 * 2^30", "04000000"),
+    "sub": ("float32 2^-126 - 2^-149", "007fffff"),
+    "fma": ("float32 fma(2^-126, 2^-1, 2^-149)", "00400001"),
+    "bf16x2": ("fma.rn.bf16x2 2^-126 * 2^-1 - 0", "0040"),
+    "f16x2": ("mul.rn.f16x2 2^-14 * 2^-1", "0200"),
+}
+#: What the operations are if a subnormal operand or result counts as zero.
+_FLUSHED: dict[str, tuple[str, ...]] = {
+    "mul": ("00000000",), "mul_up": ("00000000",), "sub": ("00000000", "00800000"), "fma": ("00000000", "00400000", "00000001"),
+    "bf16x2": ("0000",), "f16x2": ("0000",),
+}  # fmt: skip
+#: Codes of e2m1 on both sides of the probe's numbers, which lie from 1 up to below 1.5; the first of them is 1.
+_ONE, _ABOVE = "2", "3"
+
+
+def read_subnormals(seen: Mapping[str, str]) -> Iterator[Verdict]:
+    """A verdict for each operation: whether it keeps subnormals, as the model's do."""
+    for key, word in seen.items():
+        name, kept = SUBNORMALS[key]
+        said = "subnormals kept" if word == kept else "subnormals flushed" if word in _FLUSHED[key] else f"{word}, not {kept}"
+        yield Verdict(name, 1, int(word != kept), said)
+
+
+def read_stochastic(seen: Mapping[str, Sequence[str]]) -> Iterator[Verdict]:
+    """A verdict for each instruction: every code is a neighbour of its number, and of 1 the code of 1.
+
+    Which random bit serves which element is recorded and not compared: the model has no certain rule of it.
+    """
+    for name, lines in seen.items():
+        words = [(m, word) for m, line in enumerate(lines) for word in line.split()]
+        wrong = sum(not set(word) <= ({_ONE} if m == 0 else {_ONE, _ABOVE}) for m, word in words)
+        note = "no neighbour of its number" if wrong else "neighbours of their numbers; which bit serves which element is recorded, not compared"
+        yield Verdict(name, len(words), wrong or None, note)
+
+
 def attest_probe(probe: dict[str, Any]) -> list[Verdict]:
     """A verdict for each thing that the probe saw, sums aside."""
     return [
@@ -88,8 +139,7 @@ def _attest_conversions(conversions: dict[str, Any]) -> Iterator[Verdict]:
         elif name in CONVERSIONS and inputs != 1 << CONVERSIONS[name][-1]:
             raise ValueError(f"{name}: {inputs} inputs are not all 2^{CONVERSIONS[name][-1]}")
         elif name not in CONVERSIONS or "runs" not in seen:
-            words = "not comparable: the result changes too often, or the model does not cover it"
-            yield Verdict(name, inputs, None, words)
+            yield Verdict(name, inputs, None, "not comparable: the result changes too often, or the model does not cover it")
         else:
             steps = StepFunction.from_text(seen["runs"], inputs)
             yield Verdict(name, inputs, steps.count_differences(model_steps(*CONVERSIONS[name])))
@@ -107,12 +157,8 @@ def attest_reciprocal(seen: dict[str, Any]) -> Verdict:
     given = {key: seen[key] for key in known}
     if same and given != known:
         raise ValueError(f"reciprocal: the table of CRC {seen['table_crc32']} has {known}, not {given}")
-    note = (
-        "table as measured on sm_90"
-        if same
-        else f"another table: {seen['below']} below, {seen['above']} above; sm_90 {(below, above)}"
-    )
-    return Verdict(seen["instruction"], int(seen["inputs"]), int(seen["different_from_table"]) if same else None, note)
+    other = f"another table: {seen['below']} below, {seen['above']} above; sm_90 {(below, above)}"
+    return Verdict(seen["instruction"], int(seen["inputs"]), int(seen["different_from_table"]) if same else None, "table as measured on sm_90" if same else other)
 
 
 #: Conversions of NVIDIA's FP8; the others came with FP4, and are compiled for the targets of these chips alone.
@@ -162,9 +208,7 @@ def profiles_on_reciprocal() -> list[str]:
 
 @click.command(cls=FileCommand, context_settings=SETTINGS)
 @click.argument("file", type=INPUT_FILE)
-@click.option(
-    "--json", "json_file", type=OUTPUT_FILE, help="Write the comparison as JSON."
-)
+@click.option("--json", "json_file", type=OUTPUT_FILE, help="Write the comparison as JSON.")
 def attest(file: Path, json_file: Path | None) -> None:
     """Compare the output of a GPU probe with the model.
 
@@ -186,27 +230,16 @@ def attest(file: Path, json_file: Path | None) -> None:
         if not is_refusal(error):
             raise
         fail(f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("instruction")
-    table.add_column("inputs", justify="right")
-    table.add_column("different", justify="right")
-    table.add_column("evidence")
+    table = Table("instruction", Column("inputs", justify="right"), Column("different", justify="right"), "evidence", box=None, pad_edge=False)
     for v in verdicts:
-        table.add_row(
-            clean_name(v.instruction),
-            f"{v.inputs:,}",
-            "-" if v.different is None else f"{v.different:,}",
-            f"{v.evidence}{', ' if v.note else ''}{v.note}",
-        )
+        different = "-" if v.different is None else f"{v.different:,}"
+        table.add_row(clean_name(v.instruction), f"{v.inputs:,}", different, f"{v.evidence}{', ' if v.note else ''}{v.note}")
     console = CleanConsole(width=None if Console().is_terminal else 100, highlight=False, markup=False)
     console.print(name_chip(probe), soft_wrap=True)
     console.print(table)
     reciprocal = attest_reciprocal(probe["reciprocal"]).different == 0
     if reciprocal:
-        console.print(
-            f"the table of the reciprocal is right on this chip; profiles that use it: {', '.join(profiles_on_reciprocal())}",
-            soft_wrap=True,
-        )
+        console.print(f"the table of the reciprocal is right on this chip; profiles that use it: {', '.join(profiles_on_reciprocal())}", soft_wrap=True)
     for words in explain_missing(probe):
         console.print(words, soft_wrap=True)
     console.print(_show_sums(sums))
@@ -224,11 +257,8 @@ def attest(file: Path, json_file: Path | None) -> None:
 
 
 def _show_sums(sums: Sequence[SumVerdict]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("sums of", no_wrap=True)
-    table.add_column("products", justify="right")
-    table.add_column("bits below the largest: within, handed on")
-    table.add_column("as the class")
+    columns = Column("sums of", no_wrap=True), Column("products", justify="right")
+    table = Table(*columns, "bits below the largest: within, handed on", "as the class", box=None, pad_edge=False)
     for s in sums:
         if s.emulated:
             words = "made of other instructions: not the FP8 unit"

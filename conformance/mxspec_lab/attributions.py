@@ -1,8 +1,7 @@
 """Attribute checkpoints that libraries wrote, and planted contradictions: `python -m mxspec_lab.attributions`.
 
 Writes reports/atlas/attribution.json. Checkpoints of comfy-kitchen, compressed-tensors, MLX and ModelOpt are the libraries'
-own files among the tests; the others are made here by the libraries that are installed, and by those for which `--python ADAPTER=PYTHON` names an
-interpreter. A row says which profile the library is known to follow, and what its bytes alone, and then with the weights, say.
+own files among the tests; the others are made here by the libraries that are installed. A row says which profile the library is known to follow, and what its bytes alone, and then with the weights, say.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,16 @@ import numpy.typing as npt
 import mxspec
 from mxspec import containers
 from mxspec.blocktensor import BlockTensor
-from mxspec.containers.contract import KEY
 from mxspec.containers.conventions import find_form
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.tensorscale import TensorScale, tensor_scale
-from mxspec_conformance.adapters.registry import Adapter
 from mxspec_conformance.attribution import Attribution, ScaleOrigin, Standing, attribute
 from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
-from mxspec_lab.libraries import Call, Reply, ask, find_versions, list_here, read_interpreters
+from mxspec_lab.evidence.status import write_result
+from mxspec_lab.libraries import ask, find_version, list_here
+from mxspec_lab.transformer.storing import write_arrays, write_gguf
 
 SCHEMA = "mxspec-atlas-attribution/1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,9 +64,9 @@ class Made:
     path: Path
     source: Path
     #: The library that quantized it, its version, and who wrote the file.
-    library: str
-    version: str
-    written_by: str
+    library: str = "mxspec"
+    version: str = mxspec.__version__
+    written_by: str = "mxspec.containers.write"
     #: The profile that the library is known to follow for these weights.
     follows: str
     #: What was done wrong on purpose: the topic of the remark that is due.
@@ -82,20 +80,6 @@ def draw_weights() -> Weights:
         base: (0.02 * rng.standard_normal(shape)).astype(ml_dtypes.bfloat16).astype(np.float32)
         for base, shape in BASES.items()
     }
-
-
-def write_plain(path: Path, weights: Weights, metadata: Mapping[str, str] | None = None) -> Path:
-    """Weights as bfloat16, in a safetensors file."""
-    table: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    data = b""
-    for base, x in weights.items():
-        raw = x.astype(ml_dtypes.bfloat16).tobytes()
-        table[f"{base}.weight"] = {"dtype": "BF16", "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(table, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
-    return path
 
 
 def _write(path: Path, tensors: Mapping[str, BlockTensor]) -> None:
@@ -121,77 +105,36 @@ def list_library_files() -> Iterator[Made]:
         )  # fmt: skip
 
 
-def list_quantized_here(folder: Path, weights: Weights, source: Path, interpreters: Mapping[str, str]) -> Iterator[Made]:
+def list_quantized_here(folder: Path, weights: Weights, source: Path) -> Iterator[Made]:
     """Checkpoints of the libraries that can be asked."""
-    adapters = [a for a in list_here(interpreters) if a.profiles and not a.name.endswith(("-bfloat16", "-float16"))]
-    wanted = [
-        (adapter, fmt, profile)
-        for adapter in adapters if isinstance(adapter.profiles, Mapping) for fmt, profile in adapter.profiles.items()
-    ]  # fmt: skip
-    replies = _quantize_by_all(wanted, weights, interpreters)
-    versions = find_versions((a.name for a in adapters), interpreters)
-    for adapter, fmt, profile in wanted:
-        tensors = _as_tensors([replies[adapter.name, fmt, base] for base in weights], fmt, profile, weights)
-        if tensors is None:
-            continue
-        path = folder / f"{adapter.name}-{fmt}.safetensors"
-        _write(path, tensors)
-        yield Made(
-            name=f"{adapter.name}-{fmt}", path=path, source=source, library=adapter.name, version=versions[adapter.name],
-            written_by="mxspec.containers.write", follows=profile,
-        )  # fmt: skip
-    path = _write_gguf(folder / "gguf.gguf", weights)
+    from gguf import GGMLQuantizationType, quants
+
+    for adapter in list_here():
+        for fmt, profile in adapter.profiles.items() if isinstance(adapter.profiles, Mapping) else ():
+            tensors = _quantize(adapter.name, fmt, profile, weights)
+            if tensors is not None:
+                path = folder / f"{adapter.name}-{fmt}.safetensors"
+                _write(path, tensors)
+                yield Made(name=path.stem, path=path, source=source, library=adapter.name, version=find_version(adapter.name), follows=profile)
+    path = write_gguf(folder / "gguf.gguf", GGMLQuantizationType.MXFP4, {b: quants.quantize(x, GGMLQuantizationType.MXFP4) for b, x in weights.items()}, "llama")
     yield Made(
-        name="gguf-file", path=path, source=source, library="gguf", version=versions["gguf"], written_by="the library",
-        follows="gguf-0.19/mxfp4",
+        name="gguf-file", path=path, source=source, library="gguf", version=find_version("gguf"), written_by="the library", follows="gguf-0.19/mxfp4",
     )  # fmt: skip
 
 
-def _scale_of(x: npt.NDArray[np.float32], fmt: str, profile: str) -> TensorScale | None:
-    return tensor_scale(x, fmt, profile) if get_block(fmt).has_tensor_scale else None
-
-
-def _quantize_by_all(
-    wanted: Sequence[tuple[Adapter, str, str]], weights: Weights, interpreters: Mapping[str, str]
-) -> dict[tuple[str, str, str], Reply]:
-    """(adapter, format, base) -> reply; each interpreter is started once."""
-    calls: dict[str | None, dict[tuple[str, str, str], Call]] = {}
-    for adapter, fmt, profile in wanted:
-        for base, x in weights.items():
-            scale = _scale_of(x, fmt, profile)
-            call = Call(adapter.name, "quantize", fmt, (x,), None if scale is None else scale.value)
-            calls.setdefault(interpreters.get(adapter.name), {})[adapter.name, fmt, base] = call
-    found: dict[tuple[str, str, str], Reply] = {}
-    for python, several in calls.items():
-        found |= dict(zip(several, ask(list(several.values()), python), strict=True))
-    return found
-
-
-def _as_tensors(replies: Sequence[Reply], fmt: str, profile: str, weights: Weights) -> dict[str, BlockTensor] | None:
-    found: dict[str, BlockTensor] = {}
-    for (base, x), reply in zip(weights.items(), replies, strict=True):
+def _quantize(adapter: str, fmt: str, profile: str, weights: Weights) -> dict[str, BlockTensor] | None:
+    """The weights by a library; None where it does not take one of them."""
+    block, found = get_block(fmt), {}
+    for base, x in weights.items():
+        scale = tensor_scale(x, fmt, profile) if block.has_tensor_scale else None
+        reply = ask(adapter, "quantize", fmt, x, tensor_scale=None if scale is None else scale.value)
         if isinstance(reply, str):
             return None
-        codes, stored = reply
+        codes, scales = map(np.ascontiguousarray, reply)
         found[base] = BlockTensor(
-            format=get_block(fmt), profile=get_profile(profile, fmt), codes=np.ascontiguousarray(codes),
-            scales=np.ascontiguousarray(stored), tensor_scale=_scale_of(x, fmt, profile), shape=x.shape, axis=1,
-        )  # fmt: skip
+            format=block, profile=get_profile(profile, fmt), codes=codes, scales=scales, tensor_scale=scale, shape=x.shape, axis=1
+        )
     return found
-
-
-def _write_gguf(path: Path, weights: Weights) -> Path:
-    import gguf
-
-    writer = gguf.GGUFWriter(path, "llama")
-    kind = gguf.GGMLQuantizationType.MXFP4
-    for base, x in weights.items():
-        writer.add_tensor(f"{base}.weight", gguf.quants.quantize(x, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 def list_own(folder: Path, source: Path) -> Iterator[Made]:
@@ -199,10 +142,7 @@ def list_own(folder: Path, source: Path) -> Iterator[Made]:
     for fmt, profile in OWN:
         path = folder / f"own-{fmt}-{profile.replace('/', '-')}.safetensors"
         containers.quantize_checkpoint(source, path, fmt, _choose_convention(fmt), profile=profile, convert=True)
-        yield Made(
-            name=path.stem, path=path, source=source, library="mxspec", version=mxspec.__version__,
-            written_by="mxspec quantize", follows=profile,
-        )  # fmt: skip
+        yield Made(name=path.stem, path=path, source=source, written_by="mxspec quantize", follows=profile)
 
 
 def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]:
@@ -212,10 +152,7 @@ def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]
         place = folder / name
         place.mkdir()
         _write(place / "model.safetensors", tensors)
-        return Made(
-            name=name, path=place / "model.safetensors", source=source, library="mxspec", version=mxspec.__version__,
-            written_by="mxspec.containers.write", follows=follows, planted=planted,
-        )  # fmt: skip
+        return Made(name=name, path=place / "model.safetensors", source=source, follows=follows, planted=planted)
 
     once = {b: mxspec.quantize(x, "mxfp8_e4m3", profile="mx-rceil").dequantize() for b, x in weights.items()}
     yield made("planted-twice", {b: mxspec.quantize(x, "mxfp4", profile="mx-floor") for b, x in once.items()}, "mx-floor", "twice")
@@ -229,17 +166,9 @@ def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]
     path = folder / "planted-contract.safetensors"
     containers.quantize_checkpoint(source, path, "mxfp4", "compressed-tensors", profile="mx-rceil")
     raw = path.read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    table = json.loads(raw[8 : 8 + size])
-    said = json.loads(table["__metadata__"][KEY]) | {"profile": "mx-floor"}
-    table["__metadata__"][KEY] = json.dumps(said)
-    text = json.dumps(table, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + size :])
-    yield Made(
-        name=path.stem, path=path, source=source, library="mxspec", version=mxspec.__version__, written_by="mxspec quantize, contract edited",
-        follows="mx-rceil", planted="contract",
-    )  # fmt: skip
+    assert raw.count(b"mx-rceil") == 1  # in the contract
+    path.write_bytes(raw.replace(b"mx-rceil", b"mx-floor"))
+    yield Made(name=path.stem, path=path, source=source, written_by="mxspec quantize, contract edited", follows="mx-rceil", planted="contract")
 
 
 def describe(made: Made, confirmed: Attribution) -> dict[str, Any]:
@@ -269,30 +198,27 @@ def describe(made: Made, confirmed: Attribution) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--python", "pythons", multiple=True, metavar="ADAPTER=PYTHON", help="The interpreter that has an adapter's library.")
 @click.option("--json", "out", type=click.Path(path_type=Path), default=REPORT, show_default="reports/atlas/attribution.json")
-def main(pythons: tuple[str, ...], out: Path) -> None:
+def main(out: Path) -> None:
     """Make checkpoints, attribute them, and write the result."""
     started = time.process_time()
-    interpreters = read_interpreters(pythons)
     weights = draw_weights()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = write_plain(folder / "source.safetensors", weights)
+        source = write_arrays(folder / "source.safetensors", {f"{base}.weight": x.astype(ml_dtypes.bfloat16) for base, x in weights.items()})
         for made in (
-            *list_library_files(), *list_quantized_here(folder, weights, source, interpreters), *list_own(folder, source),
+            *list_library_files(), *list_quantized_here(folder, weights, source), *list_own(folder, source),
             *list_planted(folder, weights, source),
         ):  # fmt: skip
             row = describe(made, attribute(made.path, source=made.source))
             rows.append(row)
             said = ", ".join(row["remarks_with_source"]) or f"{len(row['exact_from_source'])} exact"
             click.echo(f"{made.name:44} {len(row['consistent_with']):3} consistent, {len(row['excluded']):3} excluded; {said}")
-    command = " ".join(["python -m mxspec_lab.attributions", *(f"--python {n}=PYTHON" for n in interpreters)])
     write_result(
         out,
         {
-            "schema": SCHEMA, "command": command, "environment": describe_environment(),
+            "schema": SCHEMA, "command": "python -m mxspec_lab.attributions", "environment": describe_environment(),
             "cpu_seconds": round(time.process_time() - started, 1), "seed": SEED, "rows": rows,
         },
     )  # fmt: skip

@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +29,10 @@ import numpy.typing as npt
 import mxspec
 from mxspec import fast
 from mxspec.layouts import Padding, get_layout
+from mxspec_conformance.cli.console import show_progress
 from mxspec_conformance.cli.main import SETTINGS
+from mxspec_conformance.results.environment import describe_machine
+from mxspec_vectors.files import write_file
 
 Floats = npt.NDArray[np.float32]
 Run = Callable[[], Any]
@@ -42,26 +43,29 @@ MEMORY_BAR = 0.5
 #: Seconds of `import mxspec` beyond NumPy and ml_dtypes.
 IMPORT_BAR = 0.15
 IMPORT_RUNS = 9
+PACKAGES = ("numpy", "ml_dtypes", "torch", "torchao", "gguf")
+#: Commands and the exit codes with which they did their work (`check` returns 1 for a library that deviates).
+COMMANDS: tuple[tuple[list[str], tuple[int, ...]], ...] = (
+    (["check", "gguf"], (0, 1)),
+    (["vectors", "build", "--out", "OUT"], (0,)),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One array operation of mxspec."""
+    """One array operation."""
 
     what: str
     #: Makes, of the tensor, what is timed.
     prepare: Callable[[Floats], Run]
     #: Least elements per second in units of `np.copyto`'s, as a fraction 1 / bar.
-    bar: float | None
+    bar: float | None = None
     #: Threads of mxspec; None: one for each processor.
     threads: int | None = None
 
 
 def _quantize(fmt: str, profile: str, tensor_scale: Literal["auto"] | None = None) -> Callable[[Floats], Run]:
-    def prepare(x: Floats) -> Run:
-        return lambda: mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor_scale)
-
-    return prepare
+    return lambda x: lambda: mxspec.quantize(x, fmt, profile=profile, tensor_scale=tensor_scale)
 
 
 def _dequantize(fmt: str, tensor_scale: Literal["auto"] | None = None) -> Callable[[Floats], Run]:
@@ -80,37 +84,16 @@ CASES: tuple[Case, ...] = (
     Case("mxfp4 quantize, mx-floor, two threads", _quantize("mxfp4", "mx-floor"), 5, 2),
     Case("mxfp4 dequantize, unpacked codes", _dequantize("mxfp4"), 2.4),
     Case("mxfp4 dequantize, unpacked codes, one thread", _dequantize("mxfp4"), None, 1),
-    Case("mxint8 quantize, mx-rceil", _quantize("mxint8", "mx-rceil"), None),
-    Case("nvfp4 dequantize, two-level", _dequantize("nvfp4", "auto"), None),
-    Case("mxfp8_e4m3 dequantize", _dequantize("mxfp8_e4m3"), None),
+    Case("mxint8 quantize, mx-rceil", _quantize("mxint8", "mx-rceil")),
+    Case("nvfp4 dequantize, two-level", _dequantize("nvfp4", "auto")),
+    Case("mxfp8_e4m3 dequantize", _dequantize("mxfp8_e4m3")),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutCase:
-    """Packing and unpacking in one layout."""
-
-    layout: str
-    #: Columns of the matrix of items for each column of the tensor.
-    divide: int
-    #: Codes that items take.
-    codes: int
-    bar: int | None
-
-
-#: Codes of a whole tensor, and the scales of its blocks.
-LAYOUT_CASES: tuple[LayoutCase, ...] = (
-    LayoutCase("nibble-low", 1, 16, 6),
-    LayoutCase("nibble-high", 1, 16, 6),
-    LayoutCase("nibble-split-32", 1, 16, 6),
-    LayoutCase("128x4", 32, 256, 6),
-    LayoutCase("128x4", 16, 128, 6),
-    LayoutCase("8x4", 16, 128, 6),
-    LayoutCase("fp6-le", 1, 64, 6),
-    LayoutCase("gptq", 1, 16, 6),
-    LayoutCase("awq", 1, 16, 6),
-    LayoutCase("marlin", 1, 16, 6),
-)
+#: Layout, columns of the tensor for each column of the matrix of items, and codes that items take; the bar is of all.
+LAYOUT_BAR = 6
+LAYOUTS = (
+    ("nibble-low", 1, 16), ("nibble-high", 1, 16), ("nibble-split-32", 1, 16), ("128x4", 32, 256), ("128x4", 16, 128), ("8x4", 16, 128),
+    ("fp6-le", 1, 64), ("gptq", 1, 16), ("awq", 1, 16), ("marlin", 1, 16),
+)  # fmt: skip
 
 
 def _torchao_mxfp4(x: Floats) -> Run:
@@ -173,22 +156,16 @@ def _gguf_mxfp4_back(x: Floats) -> Run:
 
 #: ggml's C functions and the Python package of llama.cpp. Codes are packed; C writes into memory that it is given.
 GGML: tuple[Case, ...] = (
-    *(Case(f"ggml {f}, C, {n} thread{'s' if n > 1 else ''}", _ggml(f, n), None)
+    *(Case(f"ggml {f}, C, {n} thread{'s' if n > 1 else ''}", _ggml(f, n))
       for f in ("quantize_row_mxfp4_ref", "dequantize_row_mxfp4") for n in (1, 2)),
-    Case("gguf quantize, mxfp4", _gguf_mxfp4, None),
-    Case("gguf dequantize, mxfp4", _gguf_mxfp4_back, None),
+    Case("gguf quantize, mxfp4", _gguf_mxfp4),
+    Case("gguf dequantize, mxfp4", _gguf_mxfp4_back),
 )  # fmt: skip
-
 #: torchao's counterparts, eager on CPU with its own number of threads; its codes are packed.
-TORCHAO: tuple[Case, ...] = (
-    Case("torchao to_mx, mxfp4, floor", _torchao_mxfp4, None),
-    Case("torchao nvfp4_quantize, two-level", _torchao_nvfp4, None),
-)
+TORCHAO = (Case("torchao to_mx, mxfp4, floor", _torchao_mxfp4), Case("torchao nvfp4_quantize, two-level", _torchao_nvfp4))
 
 
-def measure_ratio(
-    run: Run, source: npt.NDArray[Any], target: npt.NDArray[Any], pairs: int, *, share: float = 1
-) -> dict[str, Any]:
+def measure_ratio(run: Run, source: npt.NDArray[Any], target: npt.NDArray[Any], pairs: int, *, share: float = 1) -> dict[str, Any]:
     """Elements per second of `run` in units of `np.copyto`'s: the median over interleaved pairs, and the spread.
 
     share: what `run` moves of as many elements as are copied.
@@ -207,22 +184,18 @@ def measure_ratio(
         ratios.append(share * (copied - start) / (end - copied))
     low, median, high = statistics.quantiles(ratios, n=4, method="inclusive") if pairs > 1 else ratios * 3
     return {
-        "ratio": round(median, 5),
-        "quartiles": [round(low, 5), round(high, 5)],
-        "range": [round(min(ratios), 5), round(max(ratios), 5)],
-    }
+        "ratio": round(median, 5), "quartiles": [round(low, 5), round(high, 5)], "range": [round(min(ratios), 5), round(max(ratios), 5)],
+    }  # fmt: skip
 
 
-def count_bytes(result: Any) -> int:
-    """Bytes of the arrays that an operation returns."""
-    if isinstance(result, mxspec.BlockTensor):
-        return result.codes.nbytes + result.scales.nbytes
-    return int(result.nbytes)
+def _judge(row: dict[str, Any], bar: float | None) -> dict[str, Any]:
+    return {"what": row["what"], "bar": bar, **row, "met": None if bar is None else row["ratio"] * bar >= 1}
 
 
 def measure_memory(run: Run, source: Floats) -> float:
     """The most memory held at once beyond input and output, as a share of the float32 tensor's bytes."""
-    output = count_bytes(run())
+    found = run()
+    output = found.codes.nbytes + found.scales.nbytes if isinstance(found, mxspec.BlockTensor) else found.nbytes
     tracemalloc.start()
     try:
         result = run()
@@ -238,8 +211,7 @@ def run_case(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str
     fast.most_threads = case.threads
     try:
         run = case.prepare(source)
-        row: dict[str, Any] = {"what": case.what, "bar": case.bar, **measure_ratio(run, source, target, pairs)}
-        row["met"] = None if case.bar is None else row["ratio"] * case.bar >= 1
+        row = _judge({"what": case.what, **measure_ratio(run, source, target, pairs)}, case.bar)
         row["extra_memory"] = measure_memory(run, source)
         row["memory_met"] = row["extra_memory"] <= MEMORY_BAR
     finally:
@@ -247,30 +219,24 @@ def run_case(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str
     return row
 
 
-def run_layout(case: LayoutCase, size: int, pairs: int) -> list[dict[str, Any]]:
+def run_layout(name: str, divide: int, codes: int, size: int, pairs: int) -> list[dict[str, Any]]:
     """Two rows: packing and unpacking, in bytes of items per second against a plain copy's; none where the size does not fit."""
-    layout = get_layout(case.layout)
-    if layout.padding is Padding.REFUSED and (size % layout.tile[0] or size // case.divide % layout.tile[1]):
+    layout = get_layout(name)
+    if layout.padding is Padding.REFUSED and (size % layout.tile[0] or size // divide % layout.tile[1]):
         return []
-    items = np.random.default_rng(0).integers(0, case.codes, (size, size // case.divide)).astype(np.uint8)
+    items = np.random.default_rng(0).integers(0, codes, (size, size // divide)).astype(np.uint8)
     data = layout.pack(items)
     # The copy is of a whole tensor of codes: scales alone would lie in the cache.
     source = np.ones((size, size), np.uint8)
     target, share = np.zeros_like(source), items.size / source.size
-    rows = []
-    for what, run in (("pack", lambda: layout.pack(items)), ("unpack", lambda: layout.unpack(data, items.shape))):
-        row: dict[str, Any] = {
-            "what": f"{case.layout} {what}, {items.shape[0]} x {items.shape[1]} bytes",
-            "bar": case.bar,
-        }
-        row |= measure_ratio(run, source, target, pairs, share=share)
-        row["met"] = None if case.bar is None else row["ratio"] * case.bar >= 1
-        rows.append(row)
-    return rows
+    return [
+        _judge({"what": f"{name} {what}, {size} x {size // divide} bytes", **measure_ratio(run, source, target, pairs, share=share)}, LAYOUT_BAR)
+        for what, run in (("pack", lambda: layout.pack(items)), ("unpack", lambda: layout.unpack(data, items.shape)))
+    ]
 
 
-def run_ggml(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
-    """One row of ggml or gguf, or why there is none."""
+def run_other(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
+    """One row of another library, or why there is none."""
     try:
         run = case.prepare(source)
     except ImportError as error:
@@ -278,70 +244,29 @@ def run_ggml(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str
     return {"what": case.what, **measure_ratio(run, source, target, pairs)}
 
 
-def run_torchao(case: Case, source: Floats, target: Floats, pairs: int) -> dict[str, Any]:
-    """One row of torchao, or why there is none."""
-    if find_spec("torch") is None or find_spec("torchao") is None:
-        return {"what": case.what, "reason": "torch and torchao are not both installed"}
-    try:
-        run = case.prepare(source)
-    except ImportError as error:
-        return {"what": case.what, "reason": f"this torchao lacks it ({error})"}
-    return {"what": case.what, **measure_ratio(run, source, target, pairs)}
-
-
-def _child_environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+def _run_python(*arguments: str, folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=folder)
 
 
 def measure_import() -> float:
     """Seconds that `import mxspec` takes once NumPy and ml_dtypes are there: the median of fresh interpreters."""
     code = "import time, numpy, ml_dtypes; t = time.perf_counter(); import mxspec; print(time.perf_counter() - t)"
-    seconds = []
-    for _ in range(IMPORT_RUNS + 1):
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_child_environment()
-        )
-        seconds.append(float(done.stdout))
+    seconds = [float(_run_python("-c", code).stdout) for _ in range(IMPORT_RUNS + 1)]
     return round(statistics.median(seconds[1:]), 4)  # the first one may compile
 
 
 def run_command(arguments: list[str], accepted: tuple[int, ...]) -> dict[str, Any]:
     """Seconds of one `mxspec` command in a process of its own, or why there are none."""
     row: dict[str, Any] = {"what": " ".join(["mxspec", *arguments])}
-    if find_spec("mxspec_conformance") is None:
-        return {**row, "reason": "the command line is not importable"}
-    folder = Path(tempfile.mkdtemp(prefix="mxspec-bench-"))
-    placed = [a.replace("OUT", str(folder / "v1")) for a in arguments]
-    start = time.perf_counter()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "mxspec_conformance", *placed],
-            capture_output=True, text=True, check=False, env=_child_environment(), cwd=folder,
-        )  # fmt: skip
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    seconds = time.perf_counter() - start
+    with tempfile.TemporaryDirectory(prefix="mxspec-bench-", ignore_cleanup_errors=True) as folder:
+        start = time.perf_counter()
+        done = _run_python("-m", "mxspec_conformance", *(a.replace("OUT", str(Path(folder) / "v1")) for a in arguments), folder=folder)
+        seconds = time.perf_counter() - start
     if done.returncode not in accepted:
         lines = done.stderr.strip().splitlines()
         return {**row, "reason": f"exit code {done.returncode}: {lines[-1] if lines else 'no message'}"}
     return {**row, "seconds": round(seconds, 2)}
-
-
-#: Commands and the exit codes with which they did their work (`check` returns 1 for a library that deviates).
-COMMANDS: tuple[tuple[list[str], tuple[int, ...]], ...] = (
-    (["check", "gguf"], (0, 1)),
-    (["vectors", "build", "--out", "OUT"], (0,)),
-)
-
-
-def _find_cpu() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _find_version(package: str) -> str | None:
@@ -351,63 +276,46 @@ def _find_version(package: str) -> str | None:
         return None
 
 
-def describe_machine() -> dict[str, Any]:
-    """Where the run took place."""
-    return {
-        "cpu": _find_cpu(),
-        "cores": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        "os": platform.platform(terse=True),
-        "python": platform.python_version(),
-        "mxspec": mxspec.__version__,
-        **{name: _find_version(name) for name in ("numpy", "ml_dtypes", "torch", "torchao", "gguf")},
-    }
+def run_bench(*, size: int = 4096, pairs: int = 15, commands: bool = True, progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Measure everything on a size x size tensor of N(0, 1) and return rows that JSON can hold.
 
-
-def run_bench(
-    *, size: int = 4096, pairs: int = 15, commands: bool = True, progress: Callable[[str], None] | None = None
-) -> dict[str, Any]:
-    """Measure everything on a size x size tensor of N(0, 1) and return rows that JSON can hold."""
+    Raises ValueError for a size that is no positive multiple of 32, and for no pairs.
+    """
     if size < 32 or size % 32:
         raise ValueError(f"size = {size}; it must be a positive multiple of 32, the largest block")
     if pairs < 1:
         raise ValueError(f"pairs = {pairs}; at least one is needed")
-    step = progress or (lambda _: None)
-    machine = describe_machine()
+    where = describe_machine()
+    machine = {
+        "cpu": where["processor"], "cores": where["cores"], "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "os": platform.platform(terse=True), "python": platform.python_version(), "mxspec": mxspec.__version__,
+        **{name: _find_version(name) for name in PACKAGES},
+    }  # fmt: skip
     source = np.random.default_rng(0).standard_normal((size, size), dtype=np.float32)
     target = np.zeros_like(source)
-    rows, moved, ggml, others, timed = [], [], [], [], []
-    for case in CASES:
-        step(case.what)
-        rows.append(run_case(case, source, target, pairs))
-    for layout_case in LAYOUT_CASES:
-        step(layout_case.layout)
-        moved += run_layout(layout_case, size, pairs)
-    for case in GGML:
-        step(case.what)
-        ggml.append(run_ggml(case, source, target, pairs))
-    for case in TORCHAO:
-        step(case.what)
-        others.append(run_torchao(case, source, target, pairs))
-    step("import mxspec")
+
+    def measure(cases: tuple[Case, ...], run: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
+        rows = []
+        for case in cases:
+            progress(case.what)
+            rows.append(run(case, source, target, pairs))
+        return rows
+
+    found: dict[str, Any] = {"arrays": measure(CASES, run_case), "layouts": []}
+    for layout in LAYOUTS:
+        progress(layout[0])
+        found["layouts"] += run_layout(*layout, size, pairs)
+    found |= {"ggml": measure(GGML, run_other), "torchao": measure(TORCHAO, run_other)}
+    progress("import mxspec")
     seconds = measure_import()
+    found |= {"import": {"what": "import mxspec", "seconds": seconds, "bar": IMPORT_BAR, "met": seconds <= IMPORT_BAR}, "commands": []}
     for arguments, accepted in COMMANDS if commands else ():
-        step(" ".join(arguments))
-        timed.append(run_command(arguments, accepted))
+        progress(" ".join(arguments))
+        found["commands"].append(run_command(arguments, accepted))
     return {
         "command": f"python -m mxspec_lab bench --size {size} --pairs {pairs}" + ("" if commands else " --no-commands"),
-        "machine": machine,
-        "input": f"{size} x {size} float32, N(0, 1)",
-        "baseline": BASELINE,
-        "pairs": pairs,
-        "memory_bar": MEMORY_BAR,
-        "arrays": rows,
-        "layouts": moved,
-        "ggml": ggml,
-        "torchao": others,
-        "import": {"what": "import mxspec", "seconds": seconds, "bar": IMPORT_BAR, "met": seconds <= IMPORT_BAR},
-        "commands": timed,
-    }
+        "machine": machine, "input": f"{size} x {size} float32, N(0, 1)", "baseline": BASELINE, "pairs": pairs, "memory_bar": MEMORY_BAR, **found,
+    }  # fmt: skip
 
 
 def format_ratio(ratio: float) -> str:
@@ -415,70 +323,41 @@ def format_ratio(ratio: float) -> str:
     return f"1/{1 / ratio:.1f}" if ratio < 1 else f"{ratio:.1f}"
 
 
-def format_met(met: bool | None) -> str:
-    """Whether a bar is met; nothing where there is none."""
-    return {True: "yes", False: "no", None: ""}[met]
+_MET = {True: "yes", False: "no", None: ""}
 
 
-HEADERS = ("operation", "relative to np.copyto", "quartiles", "required", "met", "extra memory")
-SECOND_HEADERS = ("operation", "seconds", "required", "met")
-
-
-def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Cells of the measured array rows, under `HEADERS`."""
-    cells: list[tuple[str, ...]] = []
-    for row in [*result["arrays"], *result.get("ggml", ()), *result["torchao"], *result["layouts"]]:
-        if "ratio" in row:
-            quartiles = " .. ".join(format_ratio(r) for r in row["quartiles"])
-            bar = "" if row.get("bar") is None else f"1/{row['bar']}"
-            memory = f"{row['extra_memory']:.0%}" if "extra_memory" in row else ""
-            cells.append((row["what"], format_ratio(row["ratio"]), quartiles, bar, format_met(row.get("met")), memory))
-    return cells
-
-
-def missing_rows(result: dict[str, Any]) -> list[str]:
-    """A line for each row that could not be measured."""
-    every = [*result.get("ggml", ()), *result["torchao"], *result["commands"]]
-    return [f"{row['what']}: not measured, {row['reason']}" for row in every if "reason" in row]
-
-
-def second_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """(what, seconds, bar, met) of imports and commands."""
-    cells: list[tuple[str, ...]] = []
-    for row in [result["import"], *result["commands"]]:
-        if "seconds" in row:
-            bar = f"{row['bar']} s" if "bar" in row else ""
-            cells.append((row["what"], f"{row['seconds']:.2f} s", bar, format_met(row.get("met"))))
-    return cells
-
-
-def describe_run(result: dict[str, Any]) -> list[str]:
-    """What, where and against what, in a few lines."""
-    machine = result["machine"]
-    packages = [f"{p} {machine[p]}" for p in ("mxspec", "numpy", "ml_dtypes", "torch", "torchao", "gguf") if machine.get(p)]
-    load = "" if machine["load_average"] is None else f", load {machine['load_average']} at the start"
-    return [
-        f"{machine['cpu']}, {machine['cores']} cores{load}; {machine['os']}; Python {machine['python']}",
-        ", ".join(packages),
-        f"{result['input']}; baseline: {result['baseline']}; median of {result['pairs']} interleaved pairs",
-        "layouts: bytes of items per second, relative to a copy of one byte per element",
-        f"extra memory: peak beyond input and output, as a share of the float32 tensor; required: at most {result['memory_bar']:.0%}",
-    ]
+def _table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return ["| " + " | ".join(headers) + " |", "|" + " --- |" * len(headers), *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
 def format_bench(result: dict[str, Any]) -> str:
-    """The result as Markdown."""
-
-    def table(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-        lines = ["| " + " | ".join(headers) + " |", "|" + " --- |" * len(headers)]
-        return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-    lines = [*(f"- {line}" for line in describe_run(result)), ""]
-    lines += [*table(HEADERS, table_rows(result)), "", *table(SECOND_HEADERS, second_rows(result))]
-    missing = missing_rows(result)
-    if missing:
-        lines += ["", *(f"- {line}" for line in missing)]
-    return "\n".join(lines) + "\n"
+    """The result as Markdown: what, where and against what; ratios; seconds; what could not be measured."""
+    machine = result["machine"]
+    load = "" if machine["load_average"] is None else f", load {machine['load_average']} at the start"
+    lines = [
+        f"- {machine['cpu']}, {machine['cores']} cores{load}; {machine['os']}; Python {machine['python']}",
+        "- " + ", ".join(f"{p} {machine[p]}" for p in ("mxspec", *PACKAGES) if machine.get(p)),
+        f"- {result['input']}; baseline: {result['baseline']}; median of {result['pairs']} interleaved pairs",
+        "- layouts: bytes of items per second, relative to a copy of one byte per element",
+        f"- extra memory: peak beyond input and output, as a share of the float32 tensor; required: at most {result['memory_bar']:.0%}",
+        "",
+    ]
+    others = [*result.get("ggml", ()), *result["torchao"]]
+    ratios = [
+        (
+            row["what"], format_ratio(row["ratio"]), " .. ".join(map(format_ratio, row["quartiles"])),
+            "" if row.get("bar") is None else f"1/{row['bar']}", _MET[row.get("met")], f"{row['extra_memory']:.0%}" if "extra_memory" in row else "",
+        )
+        for row in (*result["arrays"], *others, *result["layouts"]) if "ratio" in row
+    ]  # fmt: skip
+    lines += _table(("operation", "relative to np.copyto", "quartiles", "required", "met", "extra memory"), ratios)
+    timed = [
+        (row["what"], f"{row['seconds']:.2f} s", f"{row['bar']} s" if "bar" in row else "", _MET[row.get("met")])
+        for row in (result["import"], *result["commands"]) if "seconds" in row
+    ]  # fmt: skip
+    lines += _table(("operation", "seconds", "required", "met"), timed)
+    lines += [f"- {row['what']}: not measured, {row['reason']}" for row in (*others, *result["commands"]) if "reason" in row]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 @click.command("bench", context_settings=SETTINGS)
@@ -494,11 +373,6 @@ def format_bench(result: dict[str, Any]) -> str:
 )  # fmt: skip
 def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, markdown: Path | None) -> None:
     """Benchmark the model against a plain memory copy."""
-    from rich.table import Table
-
-    from mxspec_conformance.cli.console import make_console, show_progress
-    from mxspec_vectors.files import write_file
-
     if markdown is not None:
         click.echo(format_bench(json.loads(markdown.read_text("ascii"))), nl=False)
         return
@@ -510,17 +384,4 @@ def bench(json_file: Path | None, size: int, pairs: int, no_commands: bool, mark
         return
     if json_file is not None:
         write_file(json_file, text.encode("ascii"))
-    console = make_console()
-    for line in describe_run(result):
-        console.print(line, style="dim")
-    for headers, rows in ((HEADERS, table_rows(result)), (SECOND_HEADERS, second_rows(result))):
-        table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-        for header in headers:
-            table.add_column(header, no_wrap=header != "operation")
-        for cells in rows:
-            met = cells[headers.index("met")]
-            table.add_row(*cells, style={"yes": "green", "no": "bold red"}.get(met, ""))
-        console.print()
-        console.print(table)
-    for line in missing_rows(result):
-        console.print(line, style="dim")
+    click.echo(format_bench(result), nl=False)

@@ -26,7 +26,7 @@ from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile
 from mxspec.rounding import NanPolicy
-from mxspec_conformance.kits.c99 import C99, write_c99
+from mxspec_conformance.kits.c99 import Code, write_c99
 from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.files import vector_digest, write_file
 from mxspec_vectors.tensor_scales import TensorScales
@@ -53,7 +53,7 @@ RECIPROCAL_FIELDS = (0, 1, 127, 252, 253, 254, 255)
 FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2")
 
 
-def build(header: C99, folder: Path, flags: Sequence[str] = FLAGS) -> ctypes.CDLL:
+def build(header: Code, folder: Path, flags: Sequence[str] = FLAGS) -> ctypes.CDLL:
     """The header as a shared library. Raises CalledProcessError for what does not compile."""
     (folder / "mxspec_c99.h").write_text(header.text, "utf-8")
     (folder / "doors.c").write_text(_DOORS, "utf-8")

@@ -262,14 +262,10 @@ def describe(target: Any, comparisons: list[Comparison]) -> dict[str, Any]:
     from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
     return {
-        "target": target.NAME,
-        "version": target.VERSION,
-        "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
-        "environment": describe_environment(),
-        "compared": sum(c.blocks for c in comparisons),
-        "different": sum(c.different for c in comparisons),
+        "target": target.NAME, "version": target.VERSION, "vectors": vector_digest(operations=NUMERIC_OPERATIONS),
+        "environment": describe_environment(), "compared": sum(c.blocks for c in comparisons), "different": sum(c.different for c in comparisons),
         "comparisons": [asdict(c) for c in comparisons],
-    }
+    }  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

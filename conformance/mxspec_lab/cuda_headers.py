@@ -136,11 +136,7 @@ class CudaHeaders:
     def _call(self, name: str, given: npt.NDArray[Any], result: npt.NDArray[Any]) -> None:
         function = getattr(self._library, name)
         function.restype = None
-        function(
-            ctypes.c_void_p(given.ctypes.data),
-            ctypes.c_void_p(result.ctypes.data),
-            ctypes.c_size_t(given.size),
-        )
+        function(ctypes.c_void_p(given.ctypes.data), ctypes.c_void_p(result.ctypes.data), ctypes.c_size_t(given.size))
 
 
 def load(folder: Path | None = None) -> CudaHeaders:

@@ -1,6 +1,6 @@
 """Quantized by A, moved by B, decoded by C: `python -m mxspec_lab.interop` writes reports/atlas/interop.json.
 
-A and C are libraries that can be asked here (and by other interpreters: `--python ADAPTER=PYTHON`), and every profile of the model
+A and C are the libraries that are installed here, and every profile of the model
 as a stand-in for what cannot run; stand-ins are marked. B are the conventions of containers: each file is written and read.
 
 Every decoder here takes an element's value from its code, the block's scale byte and the tensor scale alone, so each is asked for
@@ -27,12 +27,11 @@ from mxspec.blocktensor import BlockTensor
 from mxspec.containers.conventions import list_forms
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles import Profile, get_profile, list_profiles
-from mxspec.profiles.schema import TensorScaleKind
-from mxspec.tensorscale import TWO_LEVEL_MAX, TensorScale, convert_tensor_scale, derive_tensor_scale
+from mxspec.tensorscale import TensorScale, convert_tensor_scale, derive_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
-from mxspec_lab.libraries import Call, ask, find_versions, list_here, read_interpreters
+from mxspec_lab.evidence.status import write_result
+from mxspec_lab.libraries import ask, find_version, list_here
 from mxspec_vectors.cases import open_document, read_floats
 
 SCHEMA = "mxspec-atlas-interop/1"
@@ -89,24 +88,24 @@ def quantize_by_profiles(fmt: BlockFormat, x: Floats, amax: int) -> Iterator[Sto
         yield Stored(profile.id, True, t.codes, t.scales.reshape(-1) & np.uint8(fmt.scale.code_count - 1), scale, profile.id)
 
 
-def quantize_by_libraries(
-    fmt: BlockFormat, x: Floats, amax: int, adapters: Sequence[Adapter], interpreters: Mapping[str, str]
-) -> Iterator[Stored]:
+def quantize_by_libraries(fmt: BlockFormat, x: Floats, amax: int, adapters: Sequence[Adapter]) -> Iterator[Stored]:
     """What the libraries give; one that fails on NaN or infinity is asked for the finite blocks."""
     for adapter in adapters:
-        known = adapter.profiles if isinstance(adapter.profiles, Mapping) else {}
-        name = known.get(fmt.name)
+        name = _profile_of(adapter, fmt)
         if name is None:
             continue
         profile = get_profile(name, fmt)
         scale = derive_tensor_scale(amax, profile) if fmt.has_tensor_scale and profile.tensor is not None else None
         for blocks in (x, x[np.isfinite(x).all(axis=1)]):
-            call = Call(adapter.name, "quantize", fmt.name, (blocks,), None if scale is None else scale.value)
-            (reply,) = ask([call], interpreters.get(adapter.name))
+            reply = ask(adapter.name, "quantize", fmt.name, blocks, tensor_scale=None if scale is None else scale.value)
             if not isinstance(reply, str):
                 stored = reply[1].reshape(-1) & np.uint8(fmt.scale.code_count - 1)
                 yield Stored(adapter.name, False, reply[0], stored, scale, adapter.name)
                 break
+
+
+def _profile_of(adapter: Adapter, fmt: BlockFormat) -> str | None:
+    return adapter.profiles.get(fmt.name) if isinstance(adapter.profiles, Mapping) else None
 
 
 # Decoders
@@ -143,34 +142,25 @@ def decode_by_profiles(fmt: BlockFormat, scale: TensorScale | None) -> Iterator[
         yield Table(profile.id, True, _as_table(fmt, values))
 
 
-def decode_by_libraries(
-    fmt: BlockFormat, scale: TensorScale | None, adapters: Sequence[Adapter], interpreters: Mapping[str, str]
-) -> Iterator[Table]:
+def decode_by_libraries(fmt: BlockFormat, scale: TensorScale | None, adapters: Sequence[Adapter]) -> Iterator[Table]:
     """What the libraries give; ml_dtypes decodes elements and scales, whose product is made here in float32."""
     codes, scales = _all_pairs(fmt)
     for adapter in adapters:
-        known = adapter.profiles if isinstance(adapter.profiles, Mapping) else {}
         native: float | None = None
         if scale is not None:
-            name = known.get(fmt.name)
+            name = _profile_of(adapter, fmt)
             if name is None or get_profile(name, fmt).tensor is None:
                 continue
             native = convert_tensor_scale(scale, get_profile(name, fmt)).value
-        call = Call(adapter.name, "dequantize", fmt.name, (codes, scales[:, None]), native)
-        try:
-            (reply,) = ask([call], interpreters.get(adapter.name))
-        except ValueError:  # the library refuses a code or a scale of these
-            continue
+        reply = ask(adapter.name, "dequantize", fmt.name, codes, scales[:, None], tensor_scale=native)
         if not isinstance(reply, str):
             yield Table(adapter.name, False, _as_table(fmt, reply[0]))
     if scale is None:
-        found = ask([
-            Call("ml_dtypes", "decode", fmt.element.name, (np.arange(fmt.element.code_count, dtype=np.uint8),)),
-            Call("ml_dtypes", "decode", "e4m3" if fmt.has_tensor_scale else fmt.scale.name, (np.arange(fmt.scale.code_count).astype(np.uint8),)),
-        ])  # fmt: skip
-        if not any(isinstance(r, str) for r in found):
+        elements = ask("ml_dtypes", "decode", fmt.element.name, np.arange(fmt.element.code_count, dtype=np.uint8))
+        bytes_ = ask("ml_dtypes", "decode", "e4m3" if fmt.has_tensor_scale else fmt.scale.name, np.arange(fmt.scale.code_count).astype(np.uint8))
+        if not isinstance(elements, str) and not isinstance(bytes_, str):
             with np.errstate(all="ignore"):
-                yield Table("ml_dtypes", False, np.multiply.outer(np.asarray(found[1][0], np.float32), np.asarray(found[0][0], np.float32)))
+                yield Table("ml_dtypes", False, np.multiply.outer(np.asarray(bytes_[0], np.float32), np.asarray(elements[0], np.float32)))
 
 
 # Movers
@@ -250,7 +240,7 @@ def name_decoders(tables: Sequence[Table]) -> tuple[dict[str, str], list[dict[st
     )
 
 
-def run_format(fmt: BlockFormat, adapters: Sequence[Adapter], interpreters: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+def run_format(fmt: BlockFormat, adapters: Sequence[Adapter]) -> dict[str, list[dict[str, Any]]]:
     """Rows and decoders of one format."""
     x, _, amax = draw_inputs(fmt)
     known: dict[TensorScale | None, tuple[dict[str, str], list[dict[str, Any]], dict[str, Floats]]] = {}
@@ -259,7 +249,7 @@ def run_format(fmt: BlockFormat, adapters: Sequence[Adapter], interpreters: Mapp
     def decode(scale: TensorScale | None) -> tuple[dict[str, str], dict[str, Floats]]:
         bare = None if scale is None else TensorScale(scale.kind, scale.bits)
         if bare not in known:
-            tables = [*decode_by_libraries(fmt, bare, adapters, interpreters), *decode_by_profiles(fmt, bare)]
+            tables = [*decode_by_libraries(fmt, bare, adapters), *decode_by_profiles(fmt, bare)]
             known[bare] = name_decoders(tables)
             text = None if bare is None else f"{bare.kind.value}:{bare.bits:08x}"
             decoders.extend({"format": fmt.name, "tensor_scale": text, **row} for row in known[bare][1])
@@ -267,7 +257,7 @@ def run_format(fmt: BlockFormat, adapters: Sequence[Adapter], interpreters: Mapp
 
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
-        stored_by = [*quantize_by_libraries(fmt, x, amax, adapters, interpreters), *quantize_by_profiles(fmt, x, amax)]
+        stored_by = [*quantize_by_libraries(fmt, x, amax, adapters), *quantize_by_profiles(fmt, x, amax)]
         for stored in stored_by:
             columns, tables = decode(stored.tensor_scale)
             own = columns.get(stored.decoder)
@@ -292,7 +282,7 @@ def run_format(fmt: BlockFormat, adapters: Sequence[Adapter], interpreters: Mapp
     return {"rows": rows, "decoders": decoders}
 
 
-# Requantization, and reciprocals
+# Requantization
 
 
 def requantize(fmt: BlockFormat, profile: Profile, x: Floats, amax: int) -> dict[str, Any] | None:
@@ -329,62 +319,29 @@ def requantize(fmt: BlockFormat, profile: Profile, x: Floats, amax: int) -> dict
     return row
 
 
-def count_reciprocals() -> list[dict[str, Any]]:
-    """Of the tensor scales that bfloat16, float16 and all float32 maxima of one octave give: how many a reciprocal returns.
-
-    A float64 quotient of float32 numbers, rounded to float32, is the correctly rounded one (53 >= 2 x 24 + 2).
-    """
-    import ml_dtypes
-
-    rows = []
-    for name, maxima in (
-        ("bfloat16", np.arange(0x3C00, 0x4400, dtype=np.uint16).view(ml_dtypes.bfloat16).astype(np.float32)),
-        ("float16", np.arange(0x1400, 0x5400, dtype=np.uint16).view(np.float16).astype(np.float32)),
-        ("float32, one octave", np.arange(0x3F800000, 0x40000000, dtype=np.uint32).view(np.float32)),
-    ):
-        wide = maxima.astype(np.float64)
-        for kind, scale in (
-            (TensorScaleKind.DECODE, (wide / TWO_LEVEL_MAX).astype(np.float32)),
-            (TensorScaleKind.ENCODE, (TWO_LEVEL_MAX / wide).astype(np.float32)),
-        ):
-            turned = (1 / scale.astype(np.float64)).astype(np.float32)
-            back = (1 / turned.astype(np.float64)).astype(np.float32)
-            other = (TWO_LEVEL_MAX / wide if kind is TensorScaleKind.DECODE else wide / TWO_LEVEL_MAX).astype(np.float32)
-            rows.append({
-                "stored": kind.value, "maxima": name, "count": len(maxima), "not_returned": int((back != scale).sum()),
-                "reciprocal_is_not_the_other_kind_s_own": int((turned != other).sum()),
-            })  # fmt: skip
-    return rows
-
-
 @click.command()
-@click.option("--python", "pythons", multiple=True, metavar="ADAPTER=PYTHON", help="The interpreter that has an adapter's library.")
 @click.option("--format", "formats", multiple=True, type=click.Choice(tuple(BLOCKS)), help="Only this format; repeatable.")
 @click.option("--json", "out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT, show_default="reports/atlas/interop.json")
-def main(pythons: tuple[str, ...], formats: tuple[str, ...], out: Path) -> None:
+def main(formats: tuple[str, ...], out: Path) -> None:
     """Compare every quantizer with every decoder, and write the matrix."""
     started = time.process_time()
-    interpreters = read_interpreters(pythons)
-    adapters = [a for a in list_here(interpreters) if not a.name.endswith(("-bfloat16", "-float16"))]
+    adapters = list_here()
     rows, decoders, again = [], [], []
     for name in formats or BLOCKS:
         fmt = get_block(name)
-        found = run_format(fmt, adapters, interpreters)
+        found = run_format(fmt, adapters)
         rows += found["rows"]
         decoders += found["decoders"]
         x, _, amax = draw_inputs(fmt)
         again += [r for p in list_profiles(fmt) if (r := requantize(fmt, p, x, amax)) is not None]
         verdicts = [r["verdict"] for r in found["rows"]]
         click.echo(f"{name:11} " + ", ".join(f"{verdicts.count(v)} {v}" for v in ("bits", "values", "wrong")))
-    names = [a.name for a in adapters] + ["ml_dtypes"]
-    command = " ".join(["python -m mxspec_lab.interop", *(f"--python {n}=PYTHON" for n in interpreters)])
     write_result(
         out,
         {
-            "schema": SCHEMA, "command": command, "environment": describe_environment(), "cpu_seconds": round(time.process_time() - started, 1),
+            "schema": SCHEMA, "command": "python -m mxspec_lab.interop", "environment": describe_environment(), "cpu_seconds": round(time.process_time() - started, 1),
             "seed": SEED, "inputs": f"up to {FROM_VECTORS} blocks of the vectors, and {NORMAL} of N(0, 1)",
-            "versions": find_versions(names, interpreters), "decoders": decoders, "rows": rows, "requantization": again,
-            "reciprocals": count_reciprocals(),
+            "versions": {name: find_version(name) for name in (*(a.name for a in adapters), "ml_dtypes")}, "decoders": decoders, "rows": rows, "requantization": again,
         },
     )  # fmt: skip
 

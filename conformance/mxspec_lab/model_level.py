@@ -2,8 +2,8 @@
 
 Writes reports/atlas/model.json. Baselines are casts to 16 bits, FP8 and INT8 with a scale for each row, and llama.cpp's: Q4_0 and Q8_0 by the gguf package;
 Q4_K and Q6_K, which it decodes and cannot quantize, by ggml's own quantizer where MXSPEC_GGML_LIBRARY names a libggml-base. Informational: nothing here is a verdict. Every figure is the mean over independent batches, with
-the standard error of that mean; seeds are fixed. Beside the errors of tensors stand those of products and of chains of layers,
-predicted from them and measured, and the exact bound of an element's error.
+the standard error of that mean; seeds are fixed. Beside them stands the exact bound of an element's error; errors of layers are measured
+by `python -m mxspec_lab.transformer`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mxspec.dequantizing import dequantize_rows
 from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.profiles import get_profile
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 
 SCHEMA = "mxspec-atlas-model/1"
 REPORT = Path(__file__).resolve().parents[2] / "reports" / "atlas" / "model.json"
@@ -307,62 +307,10 @@ def check_bound(fmt: BlockFormat, rule: str) -> float:
     return worst
 
 
-# Products and chains
-
-
-COMPOSED = (("mxfp4", "mx-floor"), ("mxfp4", "mx-rceil"), ("nvfp4", "nvfp4-paper"), ("mxfp6_e2m3", "mx-floor"), ("mxfp8_e4m3", "mx-floor"), ("mxint8", "mx-floor"))  # fmt: skip
-
-
-def measure_product(name: str, rule: str, batches: int, *, rows: int = 64, depth: int = 2048) -> Iterator[dict[str, Any]]:
-    """Both operands, and the second alone, quantized: errors independent and of mean zero add to na + nb + na nb."""
-    method = _by_profile(name, rule)
-    for both in (True, False):
-        measured, predicted, cosines = np.empty(batches), np.empty(batches), np.empty(batches)
-        for batch in range(batches):
-            rng = np.random.default_rng([SEED, 100, batch])
-            a, b = (rng.standard_normal((rows, depth)).astype(np.float32) for _ in range(2))
-            qa, qb = (method.there_and_back(a) if both else a), method.there_and_back(b)
-            na, nb = (float(((x.astype(np.float64) - q) ** 2).sum() / (x.astype(np.float64) ** 2).sum()) for x, q in ((a, qa), (b, qb)))
-            due, got = a.astype(np.float64) @ b.T.astype(np.float64), qa.astype(np.float64) @ qb.T.astype(np.float64)
-            measured[batch] = ((due - got) ** 2).sum() / (due**2).sum()
-            predicted[batch] = na + nb + na * nb
-            cosines[batch] = (due * got).sum() / np.sqrt((due**2).sum() * (got**2).sum())
-        found = summarize(measured)
-        yield {
-            "format": name, "rule": rule, "quantized": "both" if both else "weights", "shape": [rows, rows, depth],
-            "predicted": float(predicted.mean()), "measured": found["mean"], "standard_error": found["standard_error"],
-            "ratio": found["mean"] / float(predicted.mean()), "cosine": float(cosines.mean()),
-        }  # fmt: skip
-
-
-def measure_chain(name: str, rule: str, batches: int, *, layers: int = 6, width: int = 512) -> Iterator[dict[str, Any]]:
-    """A chain of linear layers without anything between: predicted (1 + n)^l - 1 after layer l."""
-    method = _by_profile(name, rule)
-    errors, singles = np.empty((batches, layers)), np.empty(batches)
-    for batch in range(batches):
-        rng = np.random.default_rng([SEED, 200, batch])
-        due = got = rng.standard_normal((32, width))
-        own = []
-        for layer in range(layers):
-            w = (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
-            q = method.there_and_back(w).astype(np.float64)
-            own.append(float(((w - q) ** 2).sum() / (w.astype(np.float64) ** 2).sum()))
-            due, got = due @ w.T.astype(np.float64), got @ q.T
-            errors[batch, layer] = ((due - got) ** 2).sum() / (due**2).sum()
-        singles[batch] = float(np.mean(own))
-    for layer in range(layers):
-        found = summarize(errors[:, layer])
-        yield {
-            "format": name, "rule": rule, "layer": layer + 1, "predicted": float(((1 + singles) ** (layer + 1) - 1).mean()),
-            "measured": found["mean"], "standard_error": found["standard_error"],
-        }  # fmt: skip
-
-
 NOT_SHOWN = (
     "Synthetic, independent numbers: weights and activations of networks are neither independent nor of one distribution.",
     "No calibration, no outlier channels, no rotation, no GPTQ or AWQ: formats and scale rules alone.",
     "Scales are powers of two, so that MX errors depend on the distribution's unit, by up to 0.4 dB for MXFP4.",
-    "A chain of linear layers has no normalization and no residual; a network's error need not grow like it.",
     "No perplexity and no tokens: no language model was run for this table.",
 )
 
@@ -385,16 +333,12 @@ def main(batches: int, size: int, out: Path) -> None:
     for name, rule in BOUNDED:
         fmt = get_block(name)
         bounds.append(bound_element_error(fmt, rule) | {"largest_seen": check_bound(fmt, rule)})
-    few = min(batches, 8)
-    products = [row for pair in COMPOSED for row in measure_product(*pair, few)]
-    chains = [row for pair in COMPOSED[:3] for row in measure_chain(*pair, few)]
     write_result(
         out,
         {
             "schema": SCHEMA, "command": f"python -m mxspec_lab.model_level --batches {batches} --size {size}",
             "environment": describe_environment(), "cpu_seconds": round(time.process_time() - started, 1), "seed": SEED,
             "batches": batches, "size": size, "not_shown": list(NOT_SHOWN), "absent": list_absent(), "rows": rows, "bounds": bounds,
-            "products": products, "chains": chains,
         },
     )  # fmt: skip
 

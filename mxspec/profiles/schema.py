@@ -113,11 +113,6 @@ class ScaleRule:
         """
         return self.underflow is ExponentUnderflow.CLAMP and self.on_zero in (None, self.byte_range[0])
 
-    @property
-    def low(self) -> ExponentUnderflow:
-        """`underflow`, as the CUDA package calls it; see the end of this module."""
-        return self.underflow
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementRule:
@@ -421,9 +416,3 @@ class Profile:
     def provisional(self) -> bool:
         """Whether of a descriptive profile nothing was run: neither the library nor its source built by another compiler."""
         return self.kind is Kind.DESCRIPTIVE and self.evidence not in (Evidence.MEASURED, Evidence.COMPILED)
-
-
-# Names by which the CUDA package knows two of these types: its published evidence is of its code as it stands, so that they
-# go, with `ScaleRule.low`, when the evidence is renewed.
-Arithmetic = QuantizationSteps
-LowEnd = ExponentUnderflow

@@ -17,16 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.uses import use_code
 from mxspec_vectors.files import OPERATIONS, vector_digest, write_file
 
 from tests.independent_calls.entries import select
 from tests.independent_calls.judging import Fate, Outcome, judge
 
 SCHEMA = "mxspec-independent-calls/1"
-#: What the outcomes depend on, beside the vectors.
-SET = ("tests/independent_calls",)
-JUDGE = ("conformance/mxspec_conformance",)
 GOOD_FATES = (Fate.FOUND, Fate.PASSED)
 
 
@@ -63,8 +59,6 @@ def write(path: Path, level: str, outcomes: list[Outcome]) -> None:
         "schema": SCHEMA,
         "level": level,
         "vectors": vector_digest(operations=OPERATIONS),
-        "set": use_code(SET).digest,
-        "judge": use_code(JUDGE).digest,
         "environment": describe_environment(),
         "counts": {"bugs": sum(not o.right for o in outcomes), "right": sum(o.right for o in outcomes)}
         | dict(sorted(totals.items())),

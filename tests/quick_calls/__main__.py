@@ -21,16 +21,12 @@ from typing import Any
 
 from mxspec_conformance import check
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.uses import use_code
 from mxspec_vectors.files import OPERATIONS, vector_digest, write_file
 
 from tests.independent_calls.entries import ENTRIES
 from tests.quick_calls.kernels import HELD_OUT
 
 SCHEMA = "mxspec-quick-calls/1"
-#: What the outcomes depend on, beside the vectors.
-SET = ("tests/independent_calls", "tests/quick_calls")
-JUDGE = ("conformance/mxspec_conformance",)
 #: Seconds after which a kernel is given up.
 PATIENCE = 120.0
 
@@ -134,8 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         document = {
             "schema": SCHEMA,
             "vectors": vector_digest(operations=OPERATIONS),
-            "set": use_code(SET).digest,
-            "judge": use_code(JUDGE).digest,
             "environment": describe_environment(),
             "entries": [asdict(o) for o in outcomes],
         }

@@ -7,9 +7,9 @@ rounded; the runtime computes them in that order, float32 by Math.fround. Format
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from math import lcm
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.expressions import Apply, Choose, Const, Domain, Expr, Leaf, Op, walk
+from mxspec.expressions import AMAX, Apply, Choose, Const, Expr, Leaf, children, walk
 from mxspec.formats import BLOCKS, E2M1, E8M0, BlockFormat, ElementFormat, ScalarFormat
 from mxspec.layouts import Layout
 from mxspec.layouts.catalogue import fp6, ggml, nibbles
+from mxspec.lowering import UnsupportedProfileError, list_departures, lost_codes, refuse_operation
 from mxspec.profiles.schema import (
     TENSOR_LEAF,
     AmaxNan,
     ElementRule,
-    ErrorNorm,
     ErrorOrder,
     ExponentUnderflow,
     Profile,
@@ -34,53 +34,50 @@ from mxspec.profiles.schema import (
     ScaleRule,
     ScaleStep,
 )
-from mxspec.reals import nan_codes
-from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, ZeroPolicy
+from mxspec.rounding import MAGNITUDE_RULES, Rounding
 from mxspec.scales import scale_exponents, significand_bits
-from mxspec_conformance.kits.c99 import list_levels
+from mxspec_conformance.kits.c99 import FORMATS, OPERATIONS, Code, sort_levels
 from mxspec_conformance.kits.reciprocal import BIAS, PIECES
 
 RUNTIME = Path(__file__).with_name("explorer_runtime.js")
-FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4")
-_ROUNDED = (Domain.EXACT, Domain.F32, Domain.F32_FTZ, Domain.BF16, Domain.F16)
 _LOGARITHMS = (ScaleStep.LOG2F_FLOOR, ScaleStep.LOG2F_CEIL, ScaleStep.LOG2F_ROUND, ScaleStep.LOG2BF16_FLOOR)
 #: Binades of positive float32 numbers.
 _FIRST_BINADE, _LAST_BINADE = -149, 127
-
-Row = dict[str, Any]
-
-
-class UnsupportedProfileError(ValueError):
-    """A profile whose arithmetic the script does not have. The message says which part."""
+#: Fields of rules by their names here; those that are no field here; all others have their own name, unless they are at their default.
+_RENAMED = {"int8_lowest": "lowest", "under_nan_scale": "under_nan"}
+_RESOLVED = {"value", "byte_range", "underflow", "nan", "nan_own", "add_half_floor_f32", "half_floor_domain", "error"}
 
 
 @dataclass(slots=True)
-class _Nodes:
-    """Nodes of all expressions; equal ones are one."""
+class _Tables:
+    """Distinct values by their text, each with its number."""
 
-    entries: list[Any] = field(default_factory=list)
-    numbers: dict[Expr, int] = field(default_factory=dict)
+    nodes: dict[str, int] = field(default_factory=dict)
+    scales: dict[str, int] = field(default_factory=dict)
+    elements: dict[str, int] = field(default_factory=dict)
 
-    def add(self, root: Expr) -> int:
-        """The number of an expression's node. Raises UnsupportedProfileError before anything is added."""
-        nodes = list(walk(root))
-        for node in nodes:
-            if isinstance(node, Apply) and node.op is not Op.RCP and node.domain not in _ROUNDED:
-                raise UnsupportedProfileError(f"computes {node.op.value} in the domain {node.domain.value}")
-        for node in nodes:
-            if node not in self.numbers:
-                self.entries.append(self._entry(node))
-                self.numbers[node] = len(self.entries) - 1
-        return self.numbers[root]
+    def node(self, root: Expr | None) -> int | None:
+        """The number of an expression's node. Raises UnsupportedProfileError."""
+        if root is None:
+            return None
+        numbers: dict[Expr, int] = {}
+        for node in walk(root):
+            operands = [numbers[e] for e in children(node)]
+            if isinstance(node, Apply) and (node.op, node.domain) not in OPERATIONS:
+                raise refuse_operation(node.op, node.domain)
+            entry: Any = node.name if isinstance(node, Leaf) else node.bits if isinstance(node, Const) else [
+                *(("if", node.test) if isinstance(node, Choose) else (node.op, node.domain)), *operands,
+            ]  # fmt: skip
+            numbers[node] = _number(self.nodes, entry)
+        return numbers[root]
 
-    def _entry(self, node: Expr) -> Any:
-        if isinstance(node, Leaf):
-            return node.name
-        if isinstance(node, Const):
-            return node.bits
-        if isinstance(node, Choose):
-            return ["if", node.test.value, *(self.numbers[e] for e in (node.left, node.right, node.then, node.otherwise))]
-        return [node.op.value, node.domain.value, *(self.numbers[a] for a in node.args)]
+
+def _number(table: dict[str, int], value: object) -> int:
+    return table.setdefault(_dump(value, sort_keys=True), len(table))
+
+
+def _dump(value: object, *, sort_keys: bool = False) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, sort_keys=sort_keys)
 
 
 def _present(**entries: Any) -> dict[str, Any]:
@@ -95,43 +92,37 @@ def _scalar(f: ScalarFormat) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _scale(nodes: _Nodes, rule: ScaleRule) -> dict[str, Any]:
-    return _present(
-        value=nodes.add(rule.value), step=rule.step.value, rounding=None if rule.rounding is Rounding.RNE else rule.rounding.value,
-        subtract_emax=rule.subtract_emax or None, offset=rule.offset or None, wraps=rule.underflow is ExponentUnderflow.WRAP or None,
-        range=list(rule.byte_range), on_zero=rule.on_zero, on_inf=rule.on_inf, on_nan=rule.on_nan,
-    )  # fmt: skip
+def _fields(rule: ScaleRule | ElementRule) -> dict[str, Any]:
+    return {_RENAMED.get(name, name): value for name, value in list_departures(rule).items() if name not in _RESOLVED}
 
 
-def _element(nodes: _Nodes, rule: ElementRule, fmt: BlockFormat) -> dict[str, Any]:
+def _scale(tables: _Tables, rule: ScaleRule) -> dict[str, Any]:
+    wraps = rule.underflow is ExponentUnderflow.WRAP or None
+    return _present(value=tables.node(rule.value), **_fields(rule), range=rule.byte_range, wraps=wraps)
+
+
+def _element(tables: _Tables, rule: ElementRule, fmt: BlockFormat) -> dict[str, Any]:
     if rule.rounding is Rounding.SR:
         raise UnsupportedProfileError("rounds stochastically")
-    policy = rule.nan if fmt.element.nan_code is None else rule.nan_own
-    return _present(
-        rounding=None if rule.rounding is Rounding.RNE else rule.rounding.value,
-        overflow=None if rule.overflow is Overflow.SATURATE else rule.overflow.value,
-        nan=None if policy is NanPolicy.RAISE else list(nan_codes(fmt.element, policy)),
-        zero=None if rule.zero is ZeroPolicy.SIGNED else rule.zero.value, half_floor=rule.half_floor_domain.value if rule.add_half_floor_f32 else None,
-        lowest=rule.int8_lowest if rule.int8_lowest != -127 else None, invalid_sign=rule.invalid_sign or None, under_nan=rule.under_nan_scale,
-        error=None if rule.error is None else nodes.add(rule.error), unbounded_fields=rule.unbounded_fields or None, binade_log2f=rule.binade_log2f or None,
-    )  # fmt: skip
+    half_floor = rule.half_floor_domain if rule.add_half_floor_f32 else None
+    return _present(**_fields(rule), nan=lost_codes(rule, fmt.element), half_floor=half_floor, error=tables.node(rule.error))
 
 
-def _row(nodes: _Nodes, profile: Profile, fmt: BlockFormat, steps: QuantizationSteps, *, two_level: bool) -> Row:
+def _row(tables: _Tables, profile: Profile, fmt: BlockFormat, steps: QuantizationSteps, two_level: bool) -> dict[str, Any]:
     """A profile's rules in a format. Raises UnsupportedProfileError."""
     tensor, other = (profile.tensor if two_level else None), steps.alternative
     return _present(
-        profile=profile.id, format=fmt.name, scale=_scale(nodes, steps.scale), scaled=nodes.add(steps.scaled), dequantize=nodes.add(steps.dequantize),
-        normalize=None if steps.normalize is None else nodes.add(steps.normalize), element=_element(nodes, steps.element, fmt),
-        amax_nan=profile.amax_nan.value, flush=profile.flush_inputs or None,
+        profile=profile.id, format=fmt.name, scale=_number(tables.scales, _scale(tables, steps.scale)), scaled=tables.node(steps.scaled),
+        dequantize=tables.node(steps.dequantize), normalize=tables.node(steps.normalize),
+        element=_number(tables.elements, _element(tables, steps.element, fmt)), amax_nan=profile.amax_nan, flush=profile.flush_inputs or None,
         other=None if other is None else _present(
-            scale=_scale(nodes, other.scale), error=nodes.add(other.error), norm=ErrorNorm(other.norm).value,
-            halves=other.order is ErrorOrder.HALVES or None, total=other.total.value,
+            scale=_scale(tables, other.scale), error=tables.node(other.error), norm=other.norm, halves=other.order is ErrorOrder.HALVES or None,
+            total=other.total,
         ),
         tensor=None if tensor is None else _present(
-            leaf=TENSOR_LEAF[tensor.native], kind=tensor.native.value, from_amax=nodes.add(tensor.from_amax),
-            derived=[[leaf.name, nodes.add(e)] for leaf, e in tensor.derived],
-            amax_nan=None if tensor.amax_nan is AmaxNan.PROPAGATE else tensor.amax_nan.value,
+            leaf=TENSOR_LEAF[tensor.native], kind=tensor.native, from_amax=tables.node(tensor.from_amax),
+            derived=[[leaf.name, tables.node(e)] for leaf, e in tensor.derived],
+            amax_nan=None if tensor.amax_nan is AmaxNan.PROPAGATE else tensor.amax_nan,
         ),
     )  # fmt: skip
 
@@ -142,16 +133,14 @@ def find_log2_steps(step: ScaleStep) -> tuple[int, ...]:
 
     Positive: from the binade's own power up; zero or negative: from the next one down (zero: none gives it).
     """
-    rule = ScaleRule(value=Leaf("amax"), step=step)
+    rule = ScaleRule(value=AMAX, step=step)
     exponents = np.arange(_FIRST_BINADE, _LAST_BINADE + 1)
     low, high = _bits_of_powers(exponents), _bits_of_powers(exponents + 1)
-    first, last = low.copy(), high.copy()
+    first, last = low, high
     while (first < last).any():
         middle = (first + last) // 2
-        values = middle.astype(np.uint32).view(np.float32).astype(np.float64)
-        inside = middle < high
-        up = np.ones(len(middle), bool)
-        up[inside] = scale_exponents(values[inside], rule, E2M1) > exponents[inside]
+        values = np.minimum(middle, high - 1).astype(np.uint32).view(np.float32).astype(np.float64)
+        up = (middle == high) | (scale_exponents(values, rule, E2M1) > exponents)
         last, first = np.where(up, middle, last), np.where(up, first, np.minimum(middle + 1, last))
     return tuple(int(a if 0 < a < b else -b) for a, b in zip(first - low, high - first, strict=True))
 
@@ -179,8 +168,7 @@ def _layout(layout: Layout, fmt: BlockFormat) -> dict[str, Any] | None:
     places = [[find(k, b) for b in bits] for k in range(fmt.k)]
     joined = all(p == list(range(p[0], p[0] + len(p))) for p in places)
     return _present(
-        names=[layout.name], formats=[fmt.name], summary=layout.summary, width=fmt.element.bits, size=layout.size((1, columns)),
-        partial=columns != fmt.k or None, codes=[p[0] for p in places] if joined else places,
+        width=fmt.element.bits, size=layout.size((1, columns)), partial=columns != fmt.k or None, codes=[p[0] for p in places] if joined else places,
         scale=None if scales is None else 8 * int(scales.byte.evaluate(m=0, k=0, rows=1, columns=columns // fmt.k)),
         stored=None if scales is None or scales.stored is None else list(scales.stored),
     )  # fmt: skip
@@ -191,110 +179,55 @@ def list_block_layouts() -> list[dict[str, Any]]:
 
     Equal maps are one entry with several names.
     """
-    found: list[dict[str, Any]] = []
+    found: dict[str, dict[str, Any]] = {}
     for fmt in (BLOCKS[name] for name in FORMATS):
         for layout in (*nibbles.LAYOUTS, *fp6.LAYOUTS, *ggml.LAYOUTS):
-            entry = _layout(layout, fmt)
-            if entry is None:
-                continue
-            place = {n: v for n, v in entry.items() if n not in ("names", "formats", "summary")}
-            same = [e for e in found if all(e.get(n) == place.get(n) for n in ("width", "size", "partial", "codes", "scale", "stored"))]
-            for e in same:
-                e["formats"] += [] if fmt.name in e["formats"] else [fmt.name]
-                e["names"] += [] if layout.name in e["names"] else [layout.name]
-            if not same:
-                found.append(entry)
-    return found
+            place = _layout(layout, fmt)
+            if place is not None:
+                entry = found.setdefault(_dump(place), {"names": [], "formats": [], "summary": layout.summary, **place})
+                entry["names"] += [] if layout.name in entry["names"] else [layout.name]
+                entry["formats"] += [] if fmt.name in entry["formats"] else [fmt.name]
+    return list(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """The arithmetic, and which profiles it has."""
-
-    text: str
-    #: (profile, format, with tensor scale).
-    rows: tuple[tuple[str, str, bool], ...]
-    #: (profile, format, why it is left out).
-    left_out: tuple[tuple[str, str, str], ...]
-
-    @property
-    def profiles(self) -> tuple[tuple[str, str], ...]:
-        """(profile, format), each once."""
-        return tuple(dict.fromkeys((p, f) for p, f, _ in self.rows))
-
-
-def _collect(nodes: _Nodes, formats: Iterable[str]) -> tuple[list[Row], list[Profile], list[tuple[str, str, str]]]:
-    rows, profiles, left_out = [], {}, []
-    for fmt in formats:
-        for profile, steps, two_level in list_levels(fmt):
-            try:
-                _row(_Nodes(), profile, BLOCKS[fmt], steps, two_level=two_level)  # leaves nothing behind if it raises
-            except UnsupportedProfileError as error:
-                left_out.append((profile.id, fmt, str(error)))
-                continue
-            rows.append(_row(nodes, profile, BLOCKS[fmt], steps, two_level=two_level))
-            profiles[profile.id] = profile
-    return rows, list(profiles.values()), list(dict.fromkeys(left_out))
-
-
-def _write(name: str, value: object) -> str:
-    return f"const {name} = {json.dumps(value, separators=(',', ':'), ensure_ascii=True)};"
-
-
-def _write_entries(name: str, entries: Iterable[object]) -> Iterator[str]:
+def _write_entries(name: str, texts: Iterable[str]) -> str:
     """An array, one entry to a line."""
-    yield f"const {name} = ["
-    yield from (f"{json.dumps(e, separators=(',', ':'), ensure_ascii=True)}," for e in entries)
-    yield "];"
-
-
-def _share(rows: Iterable[Row], name: str) -> tuple[list[Any], dict[str, int]]:
-    """Distinct values of an entry of the rows, and where each is."""
-    texts = list(dict.fromkeys(json.dumps(row[name], sort_keys=True) for row in rows))
-    return [json.loads(t) for t in texts], {t: i for i, t in enumerate(texts)}
-
-
-def _head(rows: int, left_out: Iterable[tuple[str, str, str]]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for profile, fmt, why in left_out:
-        by_reason.setdefault(why, []).append(f"{profile} ({fmt})")
-    lines = [
-        f"/* {rows} numerical contracts of OCP MX and NVFP4 in JavaScript, without a library.", " *",
-        f" * Generated by mxspec {mxspec.__version__} from the profiles' expressions: every entry of NODES that is a list is one operation of one of them.",
-        " * Licence: Apache-2.0." + (" Not here:" if by_reason else ""),
-    ]  # fmt: skip
-    for why, names in by_reason.items():
-        lines += [f" *   {name}" for name in names] + [f" * since each of them {why}."]
-    return "\n".join([*lines, " */"])
+    return "\n".join([f"const {name} = [", *(f"{text}," for text in texts), "];"])
 
 
 @lru_cache(maxsize=2)
-def write_javascript(formats: tuple[str, ...] = FORMATS) -> Script:
+def write_javascript(formats: tuple[str, ...] = FORMATS) -> Code:
     """The script with every profile that the vectors hold for some formats and whose arithmetic it has.
 
     It defines `mxspec`, as a global name in a browser and as the module in node.
     """
-    nodes = _Nodes()
-    rows, profiles, left_out = _collect(nodes, formats)
-    shared = {name: _share(rows, name) for name in ("scale", "element")}
-    compact = [{n: shared[n][1][json.dumps(v, sort_keys=True)] if n in shared else v for n, v in row.items()} for row in rows]
-    used = {rule["step"] for row in rows for rule in (row["scale"], row.get("other", {}).get("scale", row["scale"]))}
-    if any(row["element"].get("binade_log2f") for row in rows):
-        used.add(ScaleStep.LOG2F_FLOOR.value)
-    logarithms: Mapping[str, Any] = {s.value: find_log2_steps(s) for s in _LOGARITHMS if s.value in used}
+    levels, code = sort_levels(formats, partial(_row, _Tables()))
+    tables = _Tables()
+    rows = [_row(tables, *level) for level in levels]
+    rules = [steps for _, _, steps, _ in levels]
+    used = {s.scale.step for s in rules} | {s.alternative.scale.step for s in rules if s.alternative is not None}
+    used |= {ScaleStep.LOG2F_FLOOR for s in rules if s.element.binade_log2f}
     blocks = [BLOCKS[name] for name in formats]
-    scalars = {f.name: _scalar(f) for b in blocks for f in (b.element, b.scale)}
-    about = [_present(id=p.id, kind=p.kind.value, summary=p.summary, dtypes=list(p.dtypes), provisional=p.provisional or None) for p in profiles]
+    data = {
+        "VERSION": mxspec.__version__, "SCALARS": {f.name: _scalar(f) for b in blocks for f in (b.element, b.scale)},
+        "FORMATS": {b.name: {"element": b.element.name, "scale": b.scale.name, "k": b.k} for b in blocks},
+        "RULES": {r: list(rules) for r, rules in MAGNITUDE_RULES.items()}, "RECIPROCAL": PIECES, "RECIPROCAL_BIAS": BIAS, "FIRST_BINADE": _FIRST_BINADE,
+        "LOGARITHMS": {step: find_log2_steps(step) for step in _LOGARITHMS if step in used},
+    }  # fmt: skip
+    about = [
+        _present(id=p.id, kind=p.kind, summary=p.summary, dtypes=p.dtypes, provisional=p.provisional or None)
+        for p in {profile.id: profile for profile, _, _, _ in levels}.values()
+    ]
+    layouts = [e for e in list_block_layouts() if set(e["formats"]) & set(formats)]
     lines = [
-        _head(len(rows), left_out), "(function () {", "'use strict';", _write("VERSION", mxspec.__version__), _write("SCALARS", scalars),
-        _write("FORMATS", {b.name: {"element": b.element.name, "scale": b.scale.name, "k": b.k} for b in blocks}),
-        _write("RULES", {r.value: [m.value for m in MAGNITUDE_RULES[r]] for r in MAGNITUDE_RULES}),
-        _write("RECIPROCAL", PIECES), f"const RECIPROCAL_BIAS = {BIAS};",
-        f"const FIRST_BINADE = {_FIRST_BINADE};", _write("LOGARITHMS", logarithms), *_write_entries("NODES", nodes.entries),
-        *_write_entries("SCALE_RULES", shared["scale"][0]), *_write_entries("ELEMENT_RULES", shared["element"][0]), *_write_entries("ROWS", compact),
+        f"/* {len(rows)} numerical contracts of OCP MX and NVFP4 in JavaScript, without a library.", " *",
+        f" * Generated by mxspec {mxspec.__version__} from the profiles' expressions: every entry of NODES that is a list is one operation of one of them.",
+        f" * Licence: Apache-2.0.{code.lacks}", " */", "(function () {", "'use strict';", *(f"const {name} = {_dump(value)};" for name, value in data.items()),
+        _write_entries("NODES", tables.nodes), _write_entries("SCALE_RULES", tables.scales), _write_entries("ELEMENT_RULES", tables.elements),
+        _write_entries("ROWS", map(_dump, rows)),
         "for (const row of ROWS) {", "  row.scale = SCALE_RULES[row.scale];", "  row.element = ELEMENT_RULES[row.element];", "}",
-        *_write_entries("PROFILES", about), *_write_entries("LEFT_OUT", [list(entry) for entry in left_out]),
-        *_write_entries("LAYOUTS", [e for e in list_block_layouts() if set(e["formats"]) & set(formats)]), RUNTIME.read_text("utf-8").rstrip(),
-        "if (typeof module === 'object' && module.exports) module.exports = mxspec;", "else globalThis.mxspec = mxspec;", "})();", "",
+        _write_entries("PROFILES", map(_dump, about)), _write_entries("LEFT_OUT", map(_dump, code.left_out)), _write_entries("LAYOUTS", map(_dump, layouts)),
+        RUNTIME.read_text("utf-8").rstrip(), "if (typeof module === 'object' && module.exports) module.exports = mxspec;", "else globalThis.mxspec = mxspec;",
+        "})();", "",
     ]  # fmt: skip
-    return Script("\n".join(lines), tuple((r["profile"], r["format"], "tensor" in r) for r in rows), tuple(left_out))
+    return replace(code, text="\n".join(lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -142,8 +142,3 @@ def select(fmt: str, ids: Iterable[str]) -> tuple[Block, ...]:
     """Blocks by their ids, in that order."""
     known = {block["i"]: block for block in list_blocks(fmt)}
     return tuple(known[name] for name in ids)
-
-
-def rule_blocks(blocks: Sequence[Block], rule: str) -> list[Block]:
-    """Those of which a rule says something."""
-    return [b for b in blocks if runtime.answers_of(b, rule) is not None]

@@ -80,10 +80,6 @@ def _llvm(formats: tuple[str, ...], size: int) -> Files:
     )  # fmt: skip
 
 
-def _onnx(formats: tuple[str, ...], size: int) -> Files:
-    return write_onnx(formats, size)
-
-
 def _tosa(formats: tuple[str, ...], size: int) -> Files:
     texts = {f"{name}.py": (files("mxspec_conformance.kits") / f"{source}.py").read_text("utf-8") for name, source in _TOSA.items()}
     return _encoded(texts)
@@ -113,7 +109,7 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
         "hardware": KitKind("the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware),
         "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts", _llvm, CASTS),
         "tosa": KitKind("a --sut-module of an mxspec target for Arm TOSA's test runner, and one of the runner's modules as a target; needs tosa-tools", _tosa),
-        "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", _onnx, tuple(ELEMENTS)),
+        "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", write_onnx, tuple(ELEMENTS)),
     }
 )
 

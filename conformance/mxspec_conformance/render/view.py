@@ -38,7 +38,6 @@ class Lane:
 
     label: str
     given: Word | None
-    given_text: str
     expected: Word | None
     returned: Word | None
 
@@ -227,16 +226,15 @@ def _view_lanes(requirement: Requirement, given: Mapping[str, str]) -> list[Lane
     lanes = []
     if "scale" in failure.expected and scale is not None:
         want, got = int(failure.expected["scale"], 16), int(failure.returned["scale"], 16)
-        lanes.append(Lane("scale", None, "", draw_code(want, scale), draw_code(got, scale, want)))
+        lanes.append(Lane("scale", None, draw_code(want, scale), draw_code(got, scale, want)))
     wanted, gotten = failure.expected.get("codes", {}), failure.returned.get("codes", {})
     for label, text in given.items():
-        bits, _, meaning = text.partition(" = ")
+        bits = text.partition(" = ")[0]
         codes = [None if c is None else int(c, 16) for c in (wanted.get(label), gotten.get(label))]
         lanes.append(
             Lane(
                 label,
                 draw_float(int(bits, 16)),
-                meaning,
                 None if codes[0] is None or element is None else draw_code(codes[0], element),
                 None if codes[1] is None or element is None else draw_code(codes[1], element, codes[0]),
             )

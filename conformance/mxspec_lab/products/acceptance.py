@@ -27,8 +27,7 @@ from mxspec_conformance.scoring.products.rules import (
     relative,
 )
 from mxspec_conformance.targets.laying_out import hand_over
-from mxspec_lab.evidence.status import REPORTS
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import REPORTS, write_result
 from mxspec_lab.products.kernels import Kernel
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.wrong import list_wrong

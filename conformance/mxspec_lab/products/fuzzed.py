@@ -28,8 +28,7 @@ from mxspec_conformance.fuzzing.run import run_batch
 from mxspec_conformance.fuzzing.subject import Request, Settings
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_conformance.transports.opening import open_target
-from mxspec_lab.evidence.uses import use_code
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.products.kernels import AnyKernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
@@ -43,11 +42,6 @@ SCHEMA = "mxspec-fuzzed-products/2"
 LIMIT, QUIET = 40, 6
 #: Numbers of draws for which the share that was found is told.
 SHARES = (16, 32, 64, 160, 320, LIMIT * PRODUCTS)
-#: What decides what is drawn, and how it is judged.
-_CODE = (
-    "conformance/mxspec_conformance/fuzzing/products", "conformance/mxspec_conformance/judge/products", "conformance/mxspec_lab/products",
-    "mxspec/affine", "mxspec/dot", "mxspec/sparsity",
-)  # fmt: skip
 
 Row = dict[str, Any]
 
@@ -184,9 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     items = list(list_items(given.seeds))
     names = {key: (group, place) for key, (group, place, _) in ((item.key, item.arguments) for item in items)}
     kernels = {group.name: group.kernels for group in list_groups()}
-    identity = {
-        "command": "fuzzed products", "seeds": given.seeds, "batches": [LIMIT, QUIET], "kernels": len(items), "code": use_code(_CODE).digest
-    }  # fmt: skip
+    identity = {"command": "fuzzed products", "seeds": given.seeds, "batches": [LIMIT, QUIET], "kernels": len(items)}
     given.state.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     try:

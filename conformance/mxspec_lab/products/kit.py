@@ -22,8 +22,7 @@ from mxspec_conformance.kits.products_runtime import PATTERNS
 from mxspec_conformance.scoring.products.score import find_product_kills
 from mxspec_conformance.scoring.products.subjects import ALL, MOVED, list_subjects
 from mxspec_conformance.scoring.subjects import Kind, Subject
-from mxspec_lab.evidence.status import REPORTS
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import REPORTS, write_result
 from mxspec_lab.kits import Matrix, find_matrix
 from mxspec_vectors.files import write_file
 

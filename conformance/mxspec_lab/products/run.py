@@ -17,7 +17,7 @@ from typing import Any
 
 from mxspec_conformance import Report, check
 from mxspec_conformance.results.report import Requirement, Verdict
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.products.by_vectors import find_file, list_asked, list_failing
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds import KindKernel

@@ -59,12 +59,9 @@ class RecordingSession:
         self._inner = inner
         self.capabilities, self.transport = inner.capabilities, inner.transport
         origin = {
-            "target": self.capabilities.name,
-            "version": self.capabilities.version,
-            "vectors": vector_digest(),
-            "environment": describe_environment() | getattr(inner, "environment", {}),
-            "commit": describe_git(__file__).get("git", {}),
-        }
+            "target": self.capabilities.name, "version": self.capabilities.version, "vectors": vector_digest(),
+            "environment": describe_environment() | getattr(inner, "environment", {}), "commit": describe_git(__file__).get("git", {}),
+        }  # fmt: skip
         self._recording = Recording(origin, self.transport, self.capabilities)
         self._calls: dict[str, list[Call]] = {}
         #: Class -> item -> the bytes of its answer, or the number of an error.
@@ -85,9 +82,7 @@ class RecordingSession:
         """Close the session."""
         self._inner.close()
 
-    def _keep(
-        self, items: Items | None, function: str, args: Sequence[Any], kwargs: Mapping[str, Any], answer: Any
-    ) -> None:
+    def _keep(self, items: Items | None, function: str, args: Sequence[Any], kwargs: Mapping[str, Any], answer: Any) -> None:
         if items is None:
             found = {"error": self._number(answer)} if isinstance(answer, CallError) else describe_answer(answer)
             self._recording.calls.setdefault(digest_whole(function, args, kwargs), found)
@@ -101,9 +96,7 @@ class RecordingSession:
             return
         rows = items.split(answer)
         if rows is None:
-            raise ValueError(
-                f"{function} returned other arrays than the interface has: {answer!r:.80}; nothing is recorded"
-            )
+            raise ValueError(f"{function} returned other arrays than the interface has: {answer!r:.80}; nothing is recorded")
         calls.append((function, args, kwargs, items))
         for key, row in zip(items.keys.tolist(), rows, strict=True):
             if not isinstance(known.get(key), bytes):
@@ -151,15 +144,8 @@ def _find_answers(
         if not differing.any():
             break
     chosen = np.flatnonzero(differing)
-    return Answers(
-        keys,
-        profile,
-        width,
-        digest_answers(keys[answered], answers[answered]),
-        chosen.astype(np.uint64),
-        answers[chosen],
-        {places[key]: number for key, number in errors.items()},
-    )
+    digest, places_of_errors = digest_answers(keys[answered], answers[answered]), {places[key]: number for key, number in errors.items()}
+    return Answers(keys, profile, width, digest, chosen.astype(np.uint64), answers[chosen], places_of_errors)
 
 
 def _list_candidates(call: Call, likely: Sequence[str]) -> Iterator[str]:
@@ -188,9 +174,7 @@ def _predict(
 def ask_model(capabilities: Capabilities, profile: str, call: Call) -> Rows | None:
     """The answer of a profile as the bytes of items; None where it has none."""
     function, args, kwargs, items = call
-    plain = replace(
-        capabilities, arrays="numpy", device=None, code_layout=UNPACKED, scale_layout=ROW_MAJOR, shapes=(1, 1, 1)
-    )
+    plain = replace(capabilities, arrays="numpy", device=None, code_layout=UNPACKED, scale_layout=ROW_MAJOR, shapes=(1, 1, 1))
     target = Marshaller(Model(plain, profile or None), plain)
     try:
         return items.split(run_call(target, function, tuple(args), dict(kwargs)))
@@ -217,7 +201,5 @@ def read_answer(found: Mapping[str, Any]) -> Any:
     """The answer again."""
     if "arrays" not in found:
         return found["value"]
-    parts = [
-        np.frombuffer(bytes.fromhex(data), PLAIN_DTYPES[name]).reshape(shape) for name, shape, data in found["arrays"]
-    ]
+    parts = [np.frombuffer(bytes.fromhex(data), PLAIN_DTYPES[name]).reshape(shape) for name, shape, data in found["arrays"]]
     return parts[0] if len(parts) == 1 else tuple(parts)

@@ -70,26 +70,13 @@ class Recording:
 
 def describe_error(error: CallError) -> dict[str, Any]:
     """What a recording holds of an error."""
-    return {
-        "kind": error.kind.value,
-        "message": str(error),
-        "detail": error.detail,
-        "stumbled": error.stumbled,
-        "final": error.final,
-    }
+    return {"kind": error.kind.value, "message": str(error), "detail": error.detail, "stumbled": error.stumbled, "final": error.final}
 
 
 def write_recording(path: Path, recording: Recording) -> None:
     """Write a recording: the same answers, the same bytes."""
-    lines: list[dict[str, Any]] = [
-        {
-            "schema": SCHEMA,
-            **recording.origin,
-            "transport": recording.transport,
-            "capabilities": asdict(recording.capabilities),
-        },
-        {"errors": recording.errors},
-    ]
+    head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": asdict(recording.capabilities)}
+    lines: list[dict[str, Any]] = [head, {"errors": recording.errors}]
     for name, found in sorted(recording.classes.items()):
         lines.append({"class": name, **({"error": found} if isinstance(found, int) else _describe(found))})
     lines += [{"call": name, **answer} for name, answer in sorted(recording.calls.items())]
@@ -106,21 +93,16 @@ def read_recording(path: Path) -> Recording:
         head, errors, *lines = (json.loads(line) for line in gzip.decompress(path.read_bytes()).decode("ascii").splitlines())
         return _read_lines(head, errors, lines)
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is no recording of {SCHEMA}, or damaged ({type(error).__name__}: {error}); `python -m mxspec_lab record` writes them"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is no recording of {SCHEMA}, or damaged ({why}); `python -m mxspec_lab record` writes them") from error
 
 
 def _read_lines(head: dict[str, Any], errors: dict[str, Any], lines: Sequence[dict[str, Any]]) -> Recording:
     if (schema := head.pop("schema", None)) != SCHEMA:
         raise ValueError(f"its schema is {schema}")
     capabilities = {key: _to_tuples(value) for key, value in head.pop("capabilities").items()}
-    recording = Recording(
-        head,
-        head.pop("transport"),
-        Capabilities(**capabilities | {"sr_rule": SrRule(capabilities["sr_rule"])}),
-        errors["errors"],
-    )
+    capabilities["sr_rule"] = SrRule(capabilities["sr_rule"])
+    recording = Recording(head, head.pop("transport"), Capabilities(**capabilities), errors["errors"])
     for line in lines:
         if "call" in line:
             recording.calls[line.pop("call")] = line
@@ -131,28 +113,16 @@ def _read_lines(head: dict[str, Any], errors: dict[str, Any], lines: Sequence[di
 
 def _describe(found: Answers) -> dict[str, Any]:
     return {
-        "items": len(found.keys),
-        "profile": found.profile,
-        "width": found.width,
-        "answers": found.digest,
-        "keys": _pack(found.keys, KEY_BYTES),
-        "places": _pack(found.places, 4),
-        "stored": found.stored.tobytes().hex(),
+        "items": len(found.keys), "profile": found.profile, "width": found.width, "answers": found.digest, "keys": _pack(found.keys, KEY_BYTES),
+        "places": _pack(found.places, 4), "stored": found.stored.tobytes().hex(),
         "errors": [[place, number] for place, number in sorted(found.errors.items())],
-    }
+    }  # fmt: skip
 
 
 def _read(line: Mapping[str, Any]) -> Answers:
     stored = np.frombuffer(bytes.fromhex(line["stored"]), np.uint8).reshape(-1, max(line["width"], 1))
-    return Answers(
-        _unpack(line["keys"], KEY_BYTES),
-        line["profile"],
-        line["width"],
-        line["answers"],
-        _unpack(line["places"], 4),
-        stored,
-        dict(line["errors"]),
-    )
+    keys, places = _unpack(line["keys"], KEY_BYTES), _unpack(line["places"], 4)
+    return Answers(keys, line["profile"], line["width"], line["answers"], places, stored, dict(line["errors"]))
 
 
 def _pack(numbers: Numbers, width: int) -> str:

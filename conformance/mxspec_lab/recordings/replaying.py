@@ -55,9 +55,7 @@ class ReplaySession:
         if found.profile is not None:
             computed = ask_model(self.capabilities, found.profile, (function, args, kwargs, items))
             if computed is None:
-                raise ChangedModelError(
-                    f"{found.profile or 'the model'} has no answer to {items.name} any more, but had one"
-                )
+                raise ChangedModelError(f"{found.profile or 'the model'} has no answer to {items.name} any more, but had one")
             rows = computed
         if len(found.places):
             at = np.searchsorted(found.places, places).clip(max=len(found.places) - 1)
@@ -73,16 +71,11 @@ class ReplaySession:
         """Raises ChangedModelError where all items of a class were asked, and answers are not those recorded."""
         for name, (seen, answers) in self._given.items():
             found = self._recording.classes[name]
-            if (
-                isinstance(found, Answers)
-                and seen.sum() + len(found.errors) == len(seen)
-                and digest_answers(found.keys[seen], answers[seen]) != found.digest
-            ):
-                who = f"{self.capabilities.name} {self.capabilities.version}"
-                by = found.profile or "its own arithmetic"
-                raise ChangedModelError(
-                    f"answers of {who} to {name} are no longer those that were recorded: the model gives others by {by}"
-                )
+            if not isinstance(found, Answers) or seen.sum() + len(found.errors) != len(seen):
+                continue
+            if digest_answers(found.keys[seen], answers[seen]) != found.digest:
+                who, by = f"{self.capabilities.name} {self.capabilities.version}", found.profile or "its own arithmetic"
+                raise ChangedModelError(f"answers of {who} to {name} are no longer those that were recorded: the model gives others by {by}")
 
     def close(self) -> None:
         """Nothing to free."""

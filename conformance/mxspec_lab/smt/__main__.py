@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import click
 
 from mxspec_lab.smt.claims import FORMATS, Claim, list_claims, mutant_claim
 from mxspec_lab.smt.confirming import confirm
-from mxspec_lab.smt.mutants import MUTANTS
+from mxspec_lab.smt.mutants import MUTANTS, Mutant
 from mxspec_lab.smt.solving import SOLVERS, Answer, solve
 from mxspec_vectors.files import write_file
 
@@ -37,9 +36,8 @@ def prove(claim: Claim, solvers: Sequence[str], limit: int) -> dict[str, Any]:
     return entry
 
 
-def refute(solver: str, limit: int, number: int) -> dict[str, Any]:
+def refute(solver: str, limit: int, mutant: Mutant) -> dict[str, Any]:
     """What the solver finds of a mutant, and who confirms it."""
-    mutant = MUTANTS[number]
     claim = mutant_claim(mutant)
     solved = solve(claim.text(), solver, limit, ("amax", "x", "scale"))
     entry: dict[str, Any] = {"id": mutant.id, "what": mutant.what, "format": mutant.format, "profile": mutant.profile, "answer": solved.answer, "seconds": solved.seconds}
@@ -53,40 +51,6 @@ def refute(solver: str, limit: int, number: int) -> dict[str, Any]:
 def control(fmt: str, profile: str) -> dict[str, Any]:
     """What `check` says of the header as it is."""
     return {"format": fmt, "profile": profile} | confirm(None, fmt, profile, None)
-
-
-def join(document: dict[str, Any], formats: Sequence[str], solver: str, limit: int, done: Journal) -> dict[str, Any]:
-    """The report with another solver's answers to the same scripts of these formats, under a limit of its own.
-
-    Raises ClickException where a script is not the one that the report is about.
-    """
-    rows = {(r["format"], tuple(r["profiles"]), r["function"], r["form"]): r for r in document["claims"]}
-    for claim in (c for fmt in formats for c in list_claims(fmt)):
-        row = rows[claim.format, tuple(claim.profiles), claim.function, claim.form]
-        if row["bytes"] != len(claim.text()):
-            raise click.ClickException(f"{claim.name} has changed since reports/proofs/smt.json was made; make it anew without --join")
-        row[solver] = done.get(f"{solver} {limit} {claim.name}", partial(prove, claim, (solver,), limit))[solver] | {"limit": limit}
-    return document | {"solvers": [s for s in document["solvers"] if s != solver] + [solver]}
-
-
-class Journal:
-    """Rows that are done, one to a line, so that a run that was ended goes on."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._rows: dict[str, dict[str, Any]] = {}
-        if path is not None and path.exists():
-            self._rows = dict(json.loads(line) for line in path.read_text("ascii").splitlines())
-
-    def get(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The row of this name, computed if it is not there yet."""
-        if name not in self._rows:
-            self._rows[name] = compute()
-            if self._path is not None:
-                with self._path.open("a", encoding="ascii") as file:
-                    file.write(json.dumps([name, self._rows[name]]) + "\n")
-            print(name, json.dumps(self._rows[name]), file=sys.stderr, flush=True)
-        return self._rows[name]
 
 
 def render(document: dict[str, Any]) -> str:
@@ -146,27 +110,21 @@ def write_page(document: dict[str, Any]) -> None:
     write_file(PAGE, f"{head}{_START}\n{render(document)}\n{_END}{tail}".encode())
 
 
-def _write(document: dict[str, Any]) -> None:
-    write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
-    write_page(document)
+def _tell(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows as they are, each printed when it is done."""
+    for row in rows:
+        print(json.dumps(row), file=sys.stderr, flush=True)
+        yield row
 
 
 @click.command()
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Only these; repeatable.")
 @click.option("--solver", "solvers", multiple=True, type=click.Choice(SOLVERS), default=("bitwuzla",), show_default=True, help="Repeatable; mutants are asked of the first.")
 @click.option("--limit", default=60, show_default=True, help="CPU seconds for each claim.")
-@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="Note each row here, and go on from what it holds.")
 @click.option("--emit", type=click.Path(path_type=Path), help="Write the scripts into this folder, and ask no solver.")
-@click.option("--join", "joined", type=click.Choice(SOLVERS), help="Ask this solver about the claims of reports/proofs/smt.json, and enter its answers there.")
 @click.option("--write", is_flag=True, help="Write reports/proofs/smt.json and the table of reports/proofs/smt.md.")
-def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal: Path | None, emit: Path | None, joined: str | None, write: bool) -> None:
+def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, emit: Path | None, write: bool) -> None:
     """Prove, refute, and print what was found."""
-    if joined is not None:
-        document = join(json.loads(REPORT.read_text("ascii")), formats or FORMATS, joined, limit, Journal(journal))
-        print(render(document))
-        if write:
-            _write(document)
-        raise click.exceptions.Exit(1 if any(r.get(joined, {}).get("answer") == "sat" for r in document["claims"]) else 0)
     claims = [c for fmt in formats or FORMATS for c in list_claims(fmt)]
     if emit is not None:
         emit.mkdir(parents=True, exist_ok=True)
@@ -174,18 +132,17 @@ def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, journal
             write_file(emit / f"{claim.name}.smt2", claim.text().encode("ascii"))
         print(f"{len(claims)} scripts in {emit}")
         return
-    done = Journal(journal)
-    rows = [done.get(c.name, partial(prove, c, solvers, limit)) for c in claims]
-    chosen = [i for i, m in enumerate(MUTANTS) if m.format in (formats or FORMATS)]
-    mutants = [done.get(MUTANTS[i].id, partial(refute, solvers[0], limit, i)) for i in chosen]
-    pairs = sorted({(MUTANTS[i].format, MUTANTS[i].profile) for i in chosen})
-    controls = [done.get(f"control {f} {p}", partial(control, f, p)) for f, p in pairs]
+    rows = list(_tell(prove(claim, solvers, limit) for claim in claims))
+    chosen = [m for m in MUTANTS if m.format in (formats or FORMATS)]
+    mutants = list(_tell(refute(solvers[0], limit, mutant) for mutant in chosen))
+    controls = list(_tell(control(*pair) for pair in sorted({(m.format, m.profile) for m in chosen})))
     wrong = [r for r in rows if any(r[s]["answer"] == "sat" for s in solvers)]
     missed = [m for m in mutants if not m.get("confirmed") and not m.get("open")] + [c for c in controls if c["check"] != "conforms"]
     print(f"{len(rows)} claims, {len(wrong)} refuted; {len(mutants)} mutants, {len(missed)} not confirmed")
     if write:
         document = {"schema": "mxspec-smt/1", "limit": limit, "solvers": list(solvers), "claims": rows, "mutants": mutants, "controls": controls}
-        _write(document)
+        write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
+        write_page(document)
     raise click.exceptions.Exit(1 if wrong or missed else 0)
 
 

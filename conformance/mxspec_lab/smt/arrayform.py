@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from mxspec import elements, reals
+from mxspec import elements
 from mxspec.blocks import element_table
-from mxspec.expressions import Domain, Op, Test, evaluate
 from mxspec.formats import BlockFormat, ElementFormat
-from mxspec.profiles.schema import ExponentUnderflow, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.lowering import UnsupportedProfileError, lost_codes
+from mxspec.profiles.schema import QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Overflow
 from mxspec.scales import significand_bits
 from mxspec_lab.smt import terms
-from mxspec_lab.smt.definition import UndefinedError
+from mxspec_lab.smt.definition import check_scaled, divides_maximum, give_special_bytes
 from mxspec_lab.smt.terms import (
     Term,
     binary,
@@ -31,24 +31,6 @@ from mxspec_lab.smt.terms import (
     negate,
     zero_extend,
 )
-
-
-class Doubles:
-    """`expressions.Arithmetic` over float64 terms: what `mxspec.arrays` does in the exact domain."""
-
-    def constant(self, bits: int) -> Term:
-        """The float32 with these bits."""
-        return double(float(np.uint32(bits).view(np.float32)))
-
-    def apply(self, op: Op, domain: Domain, args: tuple[Term, ...]) -> Term:
-        """A float64 quotient; raises UndefinedError for anything else."""
-        if op is not Op.DIV or domain is not Domain.EXACT:
-            raise UndefinedError(f"{op.value} in the domain {domain.value}")
-        return float_op("f64.div", *args)
-
-    def choose(self, left: Term, test: Test, right: Term, then: Term, otherwise: Term) -> Term:
-        """Not among the MX rules: raises UndefinedError."""
-        raise UndefinedError(f"a choice by {test.value}")
 
 
 def exact_index(value: Term) -> Term:
@@ -93,7 +75,7 @@ def _exponent(bits: Term, rule: ScaleRule, element: ElementFormat) -> Term:
     elif rule.step is ScaleStep.HALF_UP:  # 2 fraction >= 2 - 2^-(bits + 1), both sides less 1
         up = negate(binary("bvult", part, const((1 << 52) - (1 << 52 >> significand_bits(element) + 1), 52)))
     else:
-        raise UndefinedError(f"scales by {rule.step.value}")
+        raise UnsupportedProfileError(f"finds scales by {rule.step.value}")
     offset = rule.offset - (element.emax if rule.subtract_emax else 0)
     return binary("bvadd", binary("bvadd", floor, zero_extend(ite(up, const(1, 1), const(0, 1)), 16)), const(offset, 16))
 
@@ -101,10 +83,9 @@ def _exponent(bits: Term, rule: ScaleRule, element: ElementFormat) -> Term:
 def array_scale(amax: Term, steps: QuantizationSteps, fmt: BlockFormat) -> Term:
     """The scale byte (8 bits) of a maximum's bits (32, of which the sign is not looked at)."""
     rule, scale, element = steps.scale, fmt.scale, fmt.element
-    if rule.underflow is not ExponentUnderflow.CLAMP:
-        raise UndefinedError("exponents that wrap")
-    magnitude = concat(const(0, 1), extract(amax, 30, 0))
-    value = evaluate(rule.value, {"amax": double_of_float32(magnitude), "M": double(float(element.max_value))}, Doubles())
+    value = double_of_float32(concat(const(0, 1), extract(amax, 30, 0)))
+    if divides_maximum(rule):
+        value = float_op("f64.div", value, double(float(element.max_value)))
     low, high = rule.byte_range
     if rule.step is ScaleStep.ENCODE:
         table = elements.encode_table(scale, rule.rounding, Overflow.SATURATE, NanPolicy.NAN)
@@ -112,10 +93,8 @@ def array_scale(amax: Term, steps: QuantizationSteps, fmt: BlockFormat) -> Term:
     else:
         exponents = binary("bvadd", _exponent(float_op("f64.bits", value), rule, element), const(scale.bias, 16))
         code = extract(_clip(exponents, low, high), 7, 0)
-    assert scale.nan_code is not None
-    code = ite(negate(float_op("f64.ne", value, double(0.0))), const(low if rule.on_zero is None else rule.on_zero, 8), code)
-    code = ite(float_op("f64.isinf", value), const(high if rule.on_inf is None else rule.on_inf, 8), code)
-    return ite(float_op("f64.isnan", value), const(scale.nan_code if rule.on_nan is None else rule.on_nan, 8), code)
+    is_zero = negate(float_op("f64.ne", value, double(0.0)))
+    return give_special_bytes(code, (is_zero, float_op("f64.isinf", value), float_op("f64.isnan", value)), rule, scale)
 
 
 def _float32_of_byte(byte: Term) -> Term:
@@ -128,13 +107,14 @@ def _float32_of_byte(byte: Term) -> Term:
 def array_element(x: Term, byte: Term, steps: QuantizationSteps, fmt: BlockFormat) -> Term:
     """The code (8 bits) of an element's bits (32) under a scale byte (8)."""
     rule, element = steps.element, fmt.element
-    if not rule.has_table:
-        raise UndefinedError("codes that no table has")
-    scaled = evaluate(steps.scaled, {"x": double_of_float32(x), "sf": double_of_float32(_float32_of_byte(byte))}, Doubles())
+    lost = lost_codes(rule, element)
+    if not rule.has_table or lost is None:
+        raise UnsupportedProfileError("has codes that no table has")
+    check_scaled(steps)
+    scaled = float_op("f64.div", double_of_float32(x), double_of_float32(_float32_of_byte(byte)))
     code = look_up(element_table(element, rule), exact_index(scaled))
-    positive, negative = reals.nan_codes(element, rule.nan if element.nan_code is None else rule.nan_own)
     number_is_nan = float_op("f64.isnan", double_of_float32(x))
     under_nan = binary("=", byte, const(255, 8))
     signed = ite(number_is_nan, binary("=", extract(x, 31, 31), const(1, 1)), both(negate(under_nan), const(rule.invalid_sign, 0)))
-    code = ite(float_op("f64.isnan", scaled), ite(signed, const(negative, 8), const(positive, 8)), code)
+    code = ite(float_op("f64.isnan", scaled), ite(signed, const(lost[1], 8), const(lost[0], 8)), code)
     return code if rule.under_nan_scale is None else ite(under_nan, const(rule.under_nan_scale, 8), code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import mxspec
 from mxspec import exact
 from mxspec.formats import get_block
 from mxspec_conformance import check
-from mxspec_conformance.kits.c99 import C99, write_c99
+from mxspec_conformance.kits.c99 import Code, write_c99
 from mxspec_conformance.results.report import Verdict
 from mxspec_lab import c99
 from mxspec_lab.smt.mutants import Mutant
@@ -30,7 +29,7 @@ class Kernel:
     def __init__(self, fmt: str, profile: str, mutant: Mutant | None, folder: Path) -> None:
         header = write_c99([fmt])
         text = header.text if mutant is None else mutant.apply(header.text)
-        self._library = c99.build(C99(text, header.rows, header.left_out), folder, _FLAGS)
+        self._library = c99.build(Code(text, header.rows, header.left_out), folder, _FLAGS)
         self._row = header.rows.index((profile, fmt, False))
         self.FORMATS = [fmt]
 
@@ -77,8 +76,3 @@ def _judge(kernel: Kernel, fmt: str, profile: str, *, quick: bool) -> dict[str, 
     failing = sorted(r.id for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED))
     entry: dict[str, Any] = {"check": "differs" if failing else "conforms", "level": "quick" if quick else "all", "requirements": failing}
     return entry | {"open": sorted(r.id for r in report.requirements if r.verdict is Verdict.OPEN)}
-
-
-def compiles() -> bool:
-    """Whether there is a C compiler."""
-    return subprocess.run(["gcc", "--version"], capture_output=True).returncode == 0

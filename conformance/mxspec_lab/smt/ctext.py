@@ -8,9 +8,10 @@ Integers have the widths of LP64; signed overflow, which the header does not hav
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from mxspec_lab.smt import terms
@@ -119,9 +120,9 @@ def _flag(test: Term) -> Int:
     return Int(ite(test, const(1, 32), const(0, 32)), True)
 
 
-def convert(value: Any, kind: tuple[int, bool] | None) -> Any:
-    """A value as a C integer type; others as they are."""
-    if kind is None or not isinstance(value, Int):
+def convert(value: Any, kind: Any) -> Any:
+    """An integer as a C integer type, (width, signed); other values, and values of other types, as they are."""
+    if not isinstance(kind, tuple) or not isinstance(value, Int):
         return value
     return Int(resize(value.term, kind[0], is_signed=value.is_signed), kind[1])
 
@@ -218,23 +219,18 @@ class Program:
         value, resolved = self._value(init, state, frame), self._kind(kind)
         if isinstance(kind, c.PtrDecl) or (resolved is None and isinstance(value, Int)):
             return NULL if isinstance(value, Int) else value
-        return convert(value, resolved if isinstance(resolved, tuple) else None)
-
-    @cached_property
-    def _rows(self) -> Any:
-        """The initializers of `mx_all`."""
-        return self._globals["mx_all"].init.exprs
+        return convert(value, resolved)
 
     def rules(self, row: int) -> Struct:
         """A row of `mx_all`."""
-        return self._initial(self._globals["mx_all"].type.type, self._rows[row], _State({}), {})  # type: ignore[no-any-return]
+        table = self._globals["mx_all"]
+        return self._initial(table.type.type, table.init.exprs[row], _State({}), {})  # type: ignore[no-any-return]
 
     # Calls
 
-    def call(self, name: str, *arguments: Any, memory: Mapping[Any, Any] | None = None) -> tuple[Any, dict[Any, Any]]:
-        """What a function returns, and the memory behind it."""
-        state = _State(dict(memory or {}))
-        return self._call(name, arguments, state), state.memory
+    def call(self, name: str, *arguments: Any, memory: Mapping[Any, Any]) -> Any:
+        """What a function returns."""
+        return self._call(name, arguments, _State(dict(memory)))
 
     def _call(self, name: str, arguments: Sequence[Any], state: _State) -> Any:
         item = self._functions[name]
@@ -242,8 +238,7 @@ class Program:
         if self._frames > 2_000_000:
             raise UnknownCError(f"{name} is called without end")
         parameters = item.decl.type.args.params if item.decl.type.args else []
-        kind = self._kind(item.decl.type.type)
-        frame: dict[str, Any] = {_RETURNS: (None, kind if isinstance(kind, tuple) else None)}
+        frame: dict[str, Any] = {_RETURNS: (None, self._kind(item.decl.type.type))}
         for p, value in zip(parameters, arguments, strict=True):
             self._declare(p, value, state, frame)
         kept = state.done, state.returned
@@ -258,11 +253,10 @@ class Program:
     def _declare(self, decl: Any, value: Any, state: _State, frame: dict[str, Any]) -> None:
         kind = self._kind(decl.type)
         self._frames += 1
-        address = (self._frames, decl.name)
-        frame[decl.name] = (address, kind if isinstance(kind, tuple) else None)
+        frame[decl.name] = address, _ = (self._frames, decl.name), kind
         if value is None and not isinstance(kind, tuple) and kind is not None:
             value = Struct({d.name: None for d in kind.decls})
-        state.memory[address] = convert(value, frame[decl.name][1])
+        state.memory[address] = convert(value, kind)
 
     # Statements
 
@@ -272,16 +266,18 @@ class Program:
             if state.done is TRUE:
                 return
             if state.done is not FALSE:  # what follows happens only where nothing was returned
-                rest = state.copy()
-                rest.done = FALSE
-                self._within(negate(state.done), items[i:], rest, frame)
-                self._replace(state, _merge_states(state.done, state, rest))
+
+                def go_on(rest: _State, following: Sequence[Any] = items[i:]) -> None:
+                    rest.done = FALSE
+                    self._block(following, rest, frame)
+
+                self._fork(state.done, state, lambda _: None, go_on)
                 return
             self._statement(item, state, frame)
 
     def _known(self, test: Term) -> Term:
         """A test, with what the path to here decides."""
-        facts = self._facts
+        facts = _conjuncts(self._path)
         if test in facts:
             return TRUE
         if negate(test) in facts:
@@ -292,29 +288,25 @@ class Program:
             return both(self._known(test.args[0]), self._known(test.args[1]))
         return test
 
-    @property
-    def _facts(self) -> frozenset[Term]:
-        return _conjuncts(self._path)
-
-    def _within(self, test: Term, items: Sequence[Any], state: _State, frame: dict[str, Any]) -> None:
-        """Statements that are reached where a test holds."""
+    @contextmanager
+    def _where(self, test: Term) -> Iterator[None]:
+        """What is executed meanwhile is reached where a test holds."""
         kept, self._path = self._path, both(self._path, test)
-        self._block(items, state, frame)
+        yield
         self._path = kept
 
-    @staticmethod
-    def _replace(state: _State, other: _State) -> None:
-        state.memory, state.done, state.returned = other.memory, other.done, other.returned
-
-    def _branch(self, test: Term, then: Any, otherwise: Any, state: _State, frame: dict[str, Any]) -> None:
-        """Both branches; each is a list of statements."""
+    def _fork(self, test: Term, state: _State, then: Callable[[_State], Any], otherwise: Callable[[_State], Any]) -> Any:
+        """What either branch gives; where the test is not decided, both are executed on copies of the memory, which are merged."""
         if test.value is not None:
-            self._block(then if test.value else otherwise, state, frame)
-            return
+            return (then if test.value else otherwise)(state)
         one, other = state.copy(), state.copy()
-        self._within(test, then, one, frame)
-        self._within(negate(test), otherwise, other, frame)
-        self._replace(state, _merge_states(test, one, other))
+        with self._where(test):
+            a = then(one)
+        with self._where(negate(test)):
+            b = otherwise(other)
+        merged = _merge_states(test, one, other)
+        state.memory, state.done, state.returned = merged.memory, merged.done, merged.returned
+        return merge(test, *(_usual(a, b) if isinstance(a, Int) else (a, b)))
 
     def _statement(self, item: Any, state: _State, frame: dict[str, Any]) -> None:
         c = self._ast
@@ -328,7 +320,8 @@ class Program:
             self._block(item.block_items or [], state, frame)
         elif isinstance(item, c.If):
             test = self._known(truth(self._value(item.cond, state, frame)))
-            self._branch(test, [item.iftrue], [item.iffalse] if item.iffalse else [], state, frame)
+            branches = [item.iftrue], [item.iffalse] if item.iffalse else []
+            self._fork(test, state, *(partial(self._block, branch, frame=frame) for branch in branches))
         elif isinstance(item, c.While):
             self._loop(item.cond, [item.stmt], state, frame, 0)
         elif isinstance(item, c.For):
@@ -347,47 +340,30 @@ class Program:
         if count == _ROUNDS:
             self.unfinished.append(both(self._path, test))
             return
-        inside, kept = state.copy(), self._path
-        self._path = both(kept, test)
-        self._block(body, inside, frame)
-        if inside.done is not FALSE:
-            raise UnknownCError(f"{cond.coord}: a loop with a return")
-        self._loop(cond, body, inside, frame, count + 1)
-        self._path = kept
-        self._replace(state, _merge_states(test, inside, state))
+
+        def go_round(inside: _State) -> None:
+            self._block(body, inside, frame)
+            if inside.done is not FALSE:
+                raise UnknownCError(f"{cond.coord}: a loop with a return")
+            self._loop(cond, body, inside, frame, count + 1)
+
+        self._fork(test, state, go_round, lambda _: None)
 
     def _switch(self, item: Any, state: _State, frame: dict[str, Any]) -> None:
         """Cases that each end by a return."""
         c = self._ast
         asked = self._value(item.cond, state, frame)
-        otherwise: list[Any] = []
-        cases = []
-        for part in item.stmt.block_items:
-            if isinstance(part, c.Default):
-                otherwise = part.stmts
-            else:
-                cases.append(part)
+        otherwise, cases = ([p for p in item.stmt.block_items if isinstance(p, kind)] for kind in (c.Default, c.Case))
         for part in cases:
             if not isinstance(part.stmts[-1], c.Return):
                 raise UnknownCError(f"{part.coord}: a case without return")
 
         def go(i: int, at: _State) -> None:
             if i == len(cases):
-                self._block(otherwise, at, frame)
+                self._block(otherwise[0].stmts if otherwise else [], at, frame)
                 return
-            test = self._binary("==", asked, self._value(cases[i].expr, at, frame))
-            if (known := truth(test)).value is not None:
-                if known.value:
-                    self._block(cases[i].stmts, at, frame)
-                else:
-                    go(i + 1, at)
-                return
-            one, other, kept = at.copy(), at.copy(), self._path
-            self._within(known, cases[i].stmts, one, frame)
-            self._path = both(kept, negate(known))
-            go(i + 1, other)
-            self._path = kept
-            self._replace(at, _merge_states(known, one, other))
+            test = truth(self._binary("==", asked, self._value(cases[i].expr, at, frame)))
+            self._fork(test, at, partial(self._block, cases[i].stmts, frame=frame), partial(go, i + 1))
 
         go(0, state)
 
@@ -415,7 +391,8 @@ class Program:
         if isinstance(e, c.BinaryOp):
             return self._lazy(e, state, frame)
         if isinstance(e, c.TernaryOp):
-            return self._ternary(e, state, frame)
+            test = self._known(truth(self._value(e.cond, state, frame)))
+            return self._fork(test, state, *(partial(self._value, branch, frame=frame) for branch in (e.iftrue, e.iffalse)))
         if isinstance(e, c.Cast):
             return convert(self._value(e.expr, state, frame), self._kind(e.to_type))
         if isinstance(e, c.StructRef):
@@ -424,14 +401,9 @@ class Program:
         if isinstance(e, c.ArrayRef):
             return self._index(self._value(e.name, state, frame), self._value(e.subscript, state, frame))
         if isinstance(e, c.FuncCall):
-            return self._invoke(e, state, frame)
+            arguments = [self._value(a, state, frame) for a in (e.args.exprs if e.args else [])]
+            return self._call(self._value(e.name, state, frame).to, arguments, state)
         raise UnknownCError(f"{e.coord}: {type(e).__name__}")
-
-    def _invoke(self, e: Any, state: _State, frame: dict[str, Any]) -> Any:
-        arguments = [self._value(a, state, frame) for a in (e.args.exprs if e.args else [])]
-        if isinstance(e.name, self._ast.ID) and e.name.name in self._functions:
-            return self._call(e.name.name, arguments, state)
-        return self._call(self._value(e.name, state, frame).to, arguments, state)
 
     def _identifier(self, name: str, state: _State, frame: dict[str, Any]) -> Any:
         if name in frame:
@@ -524,23 +496,9 @@ class Program:
         left = self._known(truth(self._value(e.left, state, frame)))
         if left is (FALSE if e.op == "&&" else TRUE):
             return _flag(left)
-        kept, self._path = self._path, both(self._path, left if e.op == "&&" else negate(left))
-        right = self._known(truth(self._value(e.right, state, frame)))
-        self._path = kept
+        with self._where(left if e.op == "&&" else negate(left)):
+            right = self._known(truth(self._value(e.right, state, frame)))
         return _flag((both if e.op == "&&" else either)(left, right))
-
-    def _ternary(self, e: Any, state: _State, frame: dict[str, Any]) -> Any:
-        test = self._known(truth(self._value(e.cond, state, frame)))
-        if test.value is not None:
-            return self._value(e.iftrue if test.value else e.iffalse, state, frame)
-        one, other, kept = state.copy(), state.copy(), self._path
-        self._path = both(kept, test)
-        a = self._value(e.iftrue, one, frame)
-        self._path = both(kept, negate(test))
-        b = self._value(e.iffalse, other, frame)
-        self._path = kept
-        self._replace(state, _merge_states(test, one, other))
-        return merge(test, *(_usual(a, b) if isinstance(a, Int) else (a, b)))
 
     def _index(self, whole: Any, at: Int) -> Any:
         if at.term.value is not None:
@@ -564,12 +522,10 @@ class Program:
         if op in ("==", "!="):
             equal = binary("=", a.term, b.term)
             return _flag(equal if op == "==" else negate(equal))
-        if op in ("<", ">"):
-            x, y = (a, b) if op == "<" else (b, a)
-            return _flag(terms.less(x.term, y.term, is_signed=a.is_signed))
-        if op in ("<=", ">="):
-            x, y = (a, b) if op == "<=" else (b, a)
-            return _flag(negate(terms.less(y.term, x.term, is_signed=a.is_signed)))
+        if op in ("<", ">", "<=", ">="):
+            x, y = (a, b) if op in ("<", ">=") else (b, a)
+            less = terms.less(x.term, y.term, is_signed=a.is_signed)
+            return _flag(negate(less) if "=" in op else less)
         raise UnknownCError(f"operator {op}")
 
 

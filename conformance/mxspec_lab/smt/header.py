@@ -44,7 +44,7 @@ def _run(door: str, profile: str, fmt: str, arguments: list[Term], text: str | N
     source, rows = _source(fmt)
     program = Program(source if text is None else text)
     rules = program.rules(rows.index((profile, fmt, False)))
-    result, _ = program.call(door, Pointer("rules"), *(Int(a, False) for a in arguments), memory={"rules": rules})
+    result = program.call(door, Pointer("rules"), *(Int(a, False) for a in arguments), memory={"rules": rules})
     return resize(result.term, 8, is_signed=False), program.unfinished
 
 

@@ -41,24 +41,6 @@ if answer == "sat":
     values = {d.name(): model[d].as_long() for d in model.decls() if d.name() in sys.argv[3:]}
 print(json.dumps([z3.get_version_string(), answer, values, time.process_time()]))
 """,
-    "cvc5": """
-import cvc5, json, sys, time
-terms = cvc5.TermManager()
-solver = cvc5.Solver(terms)
-solver.setOption("produce-models", "true")
-parser = cvc5.InputParser(solver)
-parser.setFileInput(cvc5.InputLanguage.SMT_LIB_2_6, sys.argv[1])
-symbols = parser.getSymbolManager()
-said = ""
-while not (command := parser.nextCommand()).isNull():
-    said += command.invoke(solver, symbols)
-values = {}
-if said.strip() == "sat":
-    for term in symbols.getDeclaredTerms():
-        if str(term) in sys.argv[3:]:
-            values[str(term)] = int(solver.getValue(term).getBitVectorValue(10))
-print(json.dumps([cvc5.__version__, said.strip(), values, time.process_time()]))
-""",
 }  # fmt: skip
 #: CPU time, so that the answer does not depend on what else the machine does.
 _LIMIT = "import resource, sys\nresource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]), int(sys.argv[2]) + 5))\n"
@@ -82,11 +64,6 @@ class Solved:
     answer: Answer
     values: dict[str, int]
     seconds: float
-
-
-def has_solver(solver: str) -> bool:
-    """Whether its package can be imported by this interpreter."""
-    return subprocess.run([sys.executable, "-c", f"import {solver}"], capture_output=True).returncode == 0
 
 
 def solve(text: str, solver: str, limit: int, names: tuple[str, ...] = ()) -> Solved:

@@ -185,15 +185,11 @@ def resize(a: Term, width: int, *, is_signed: bool) -> Term:
 def shift(op: str, a: Term, by: Term) -> Term:
     """`bvshl`, `bvlshr` or `bvashr`; from the width on nothing is left (or the sign)."""
     assert a.width == by.width
-    if by.value is None:
-        if a.value == 0:
-            return a
-        if a.value is not None and op == "bvshl" and a.value == 1 and a.width > 64:
-            return _node(op, a.width, (a, by))
-        return _node(op, a.width, (a, by))
     n = by.value
-    if n == 0:
+    if n == 0 or (n is None and a.value == 0):
         return a
+    if n is None:
+        return _node(op, a.width, (a, by))
     if op == "bvashr":
         return resize(extract(a, a.width - 1, min(n, a.width - 1)), a.width, is_signed=True)
     if n >= a.width:
@@ -325,54 +321,36 @@ def _compute(node: Term, args: list[Any], inputs: Mapping[str, Any], shape: tupl
         return np.full(shape, bool(node.numbers[0])) if node.width == BOOL else np.full(shape, node.numbers[0], kind)
     if node.op == "var":
         return np.broadcast_to(np.asarray(inputs[node.name]), shape).astype(np.uint64).astype(kind)
-    if node.op in _BOOLEAN:
-        return _BOOLEAN[node.op](*args)
-    if node.op.startswith(("f64.", "f32.")):
-        return _compute_float(node, args, kind)
-    if node.op == "ite":
-        return np.where(*args)
-    if node.op in ("=", "bvult", "bvule"):
-        return {"=": np.equal, "bvult": np.less, "bvule": np.less_equal}[node.op](*args).astype(bool)
-    mask = kind((1 << node.width) - 1) if kind is np.uint64 else (1 << node.width) - 1
-    return _bits(node, args, kind) & mask
+    if node.op == "f64.const":
+        return np.uint64(node.numbers[0]).view(np.float64)
+    if node.op in ("f64.bits", "f32.bits"):
+        whole = np.ascontiguousarray(args[0])
+        return whole.view(np.uint64 if node.width == 64 else np.uint32).astype(np.uint64).astype(kind)
+    number: Any = int if kind is object else kind
+    value = _VALUES[node.op](*args) if node.op in _VALUES else _bits(node, args, number)
+    if node.width == BOOL:
+        return value.astype(bool)
+    return value if node.op.startswith(("f64.", "f32.")) else value & number((1 << node.width) - 1)
 
 
-_BOOLEAN: Mapping[str, Callable[..., Any]] = {"not": np.logical_not, "and": np.logical_and}
+#: What operations without numbers of their own compute.
+_VALUES: Mapping[str, Callable[..., Any]] = {
+    "not": np.logical_not, "and": np.logical_and, "ite": np.where, "=": np.equal, "bvult": np.less, "bvule": np.less_equal,
+    "bvadd": np.add, "bvsub": np.subtract, "bvmul": np.multiply, "bvand": np.bitwise_and, "bvor": np.bitwise_or, "bvxor": np.bitwise_xor,
+    "f64.from_f32bits": lambda a: a.astype(np.uint64).astype(np.uint32).view(np.float32).astype(np.float64), "f64.div": np.divide,
+    "f32.from_f64": lambda a: a.astype(np.float32), "f64.from_f32": lambda a: a.astype(np.float64),
+    "f64.abs_gt": lambda a, b: np.abs(a) > np.abs(b), "f64.ne": np.not_equal, "f64.isnan": np.isnan, "f64.isinf": np.isinf,
+}  # fmt: skip
 
 
-def _bits(node: Term, args: list[Any], kind: Any) -> Any:
-    def number(n: int) -> Any:
-        return kind(n) if kind is np.uint64 else n
-
+def _bits(node: Term, args: list[Any], number: Any) -> Any:
     if node.op == "extract":
         return args[0] >> number(node.numbers[1])
     if node.op == "concat":
         return args[0] << number(node.args[1].width) | args[1]
     if node.op == "sign_extend":
         narrow = node.args[0].width
-        top = args[0] >> number(narrow - 1)
-        return args[0] | top * number(((1 << node.width) - 1) ^ ((1 << narrow) - 1))
-    if node.op in ("bvshl", "bvlshr"):
-        by = np.minimum(args[1], number(node.width))
-        inside = by < number(node.width)
-        by = np.where(inside, by, number(0))
-        return np.where(inside, args[0] << by if node.op == "bvshl" else args[0] >> by, number(0))
-    table = {"bvadd": np.add, "bvsub": np.subtract, "bvmul": np.multiply, "bvand": np.bitwise_and, "bvor": np.bitwise_or, "bvxor": np.bitwise_xor}
-    return table[node.op](*args)
-
-
-def _compute_float(node: Term, args: list[Any], kind: Any) -> Any:
-    def as_float(a: Any) -> Any:
-        return a.astype(np.uint64).astype(np.uint32).view(np.float32)
-
-    simple: Mapping[str, Callable[..., Any]] = {
-        "f64.from_f32bits": lambda a: as_float(a).astype(np.float64), "f64.div": np.divide, "f32.from_f64": lambda a: a.astype(np.float32),
-        "f64.from_f32": lambda a: a.astype(np.float64), "f64.abs_gt": lambda a, b: np.abs(a) > np.abs(b), "f64.ne": np.not_equal,
-        "f64.isnan": np.isnan, "f64.isinf": np.isinf,
-    }  # fmt: skip
-    if node.op == "f64.const":
-        return np.uint64(node.numbers[0]).view(np.float64)
-    if node.op in ("f64.bits", "f32.bits"):
-        whole = np.ascontiguousarray(args[0])
-        return whole.view(np.uint64 if node.width == 64 else np.uint32).astype(np.uint64).astype(kind)
-    return simple[node.op](*args)
+        return args[0] | (args[0] >> number(narrow - 1)) * number(((1 << node.width) - 1) ^ ((1 << narrow) - 1))
+    inside = args[1] < number(node.width)
+    by = np.where(inside, args[1], number(0))
+    return np.where(inside, args[0] << by if node.op == "bvshl" else args[0] >> by, number(0))

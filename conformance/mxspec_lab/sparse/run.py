@@ -17,7 +17,7 @@ from typing import Any
 from mxspec_conformance.judge.sparse import judge_sparse
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_conformance.transports.in_process import InProcessSession
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
 from mxspec_lab.sparse.plain import Plain
 from mxspec_lab.sparse.right import RIGHT, Right

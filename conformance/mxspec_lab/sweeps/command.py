@@ -15,57 +15,20 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from mxspec_conformance.campaign.chunks import parse_chunks
+from mxspec_conformance.cli.console import show_progress
 from mxspec_conformance.cli.main import SETTINGS
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import all_functions, list_functions
-from mxspec_lab.sweeps.results import read_result, read_results, result_path, write_index, write_json
-from mxspec_lab.sweeps.run import SweepReport, run_sweep
-from mxspec_lab.sweeps.verify import verify_committed
-
-
-class _RichTicker:
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TimeRemainingColumn(), console=console,
-        )  # fmt: skip
-        self._task = self._progress.add_task("exact thresholds", total=None)
-        self._started = time.monotonic()
-
-    def __enter__(self) -> _RichTicker:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def total(self, chunks: int) -> None:
-        self._progress.update(self._task, total=chunks)
-
-    def tick(self, function: str) -> None:
-        self._progress.update(self._task, advance=1, description=function)
-
-    def finished(self, line: str) -> None:
-        elapsed = time.monotonic() - self._started
-        self._console.print(f"[{elapsed:8.1f} s] {line}", markup=False, highlight=False, soft_wrap=True)
+from mxspec_lab.sweeps.results import read_results, result_path, write_index
+from mxspec_lab.sweeps.run import run_sweep
 
 
 def _ignore_interrupt() -> None:
@@ -82,44 +45,20 @@ def _prepare_library(folder: Path, console: Console) -> str | None:
 
 
 @click.command("sweep", context_settings=SETTINGS)
-@click.option(
-    "--function",
-    "pattern",
-    default="*",
-    metavar="GLOB",
-    help="Only functions whose name matches, such as 'encode/e2m1/*'.",
-)
-@click.option(
-    "--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or numbers such as 0,62-64."
-)
+@click.option("--function", "pattern", default="*", metavar="GLOB", help="Only functions whose name matches, such as 'encode/e2m1/*'.")
+@click.option("--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or numbers such as 0,62-64.")
 @click.option("--jobs", type=click.IntRange(1), default=None, help="Worker processes; default: one per core.")
 @click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("reports/sweeps"),
-    show_default=True,
-    help="Folder of the results.",
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reports/sweeps"), show_default=True, help="Folder of the results."
 )
 @click.option("--resume/--restart", default=True, help="Keep finished chunks whose thresholds are unchanged (default).")
 @click.option(
-    "--witness",
-    "witnesses",
-    multiple=True,
-    default=("*",),
-    metavar="GLOB",
-    help="Only these independent references; repeatable.",
+    "--witness", "witnesses", multiple=True, default=("*",), metavar="GLOB", help="Only these independent references; repeatable."
 )
 @click.option("--list", "only_list", is_flag=True, help="List the functions and exit.")
 @click.option("--prune", is_flag=True, help="Delete results of functions that no longer exist.")
 def sweep(
-    pattern: str,
-    chunks: str,
-    jobs: int | None,
-    out: Path,
-    resume: bool,
-    witnesses: tuple[str, ...],
-    only_list: bool,
-    prune: bool,
+    pattern: str, chunks: str, jobs: int | None, out: Path, resume: bool, witnesses: tuple[str, ...], only_list: bool, prune: bool
 ) -> None:
     """Compare the models on all 2^32 float32 inputs.
 
@@ -146,7 +85,7 @@ def sweep(
         console.print(f"no function matches {pattern!r}; see --list", markup=False)
         sys.exit(2)
     workers = jobs or os.cpu_count() or 1
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _RichTicker(console) as ticker:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, show_progress("exact thresholds") as show:
         library = _prepare_library(Path(folder), console)
         pool = None
         if workers > 1:
@@ -154,16 +93,10 @@ def sweep(
         terminate = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C
         try:
             report = run_sweep(
-                functions,
-                numbers,
-                out,
-                library=library,
-                witnesses=witnesses,
-                executor=pool,
-                workers=workers,
-                resume=resume,
-                ticker=ticker,
-            )
+                functions, numbers, out, library=library, witnesses=witnesses, executor=pool, workers=workers, resume=resume,
+                on_chunk=lambda name, done, total: show(f"{done} of {total} chunks, {name}"),
+                on_function=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
+            )  # fmt: skip
         finally:
             signal.signal(signal.SIGTERM, terminate)
             if pool:
@@ -179,15 +112,3 @@ def sweep(
     if report.interrupted:
         sys.exit(130)
     sys.exit(1 if report.differences else 0)
-
-
-__all__ = [
-    "SweepReport",
-    "parse_chunks",
-    "read_result",
-    "result_path",
-    "run_sweep",
-    "sweep",
-    "verify_committed",
-    "write_json",
-]

@@ -27,14 +27,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec import elements, reals
 from mxspec.expressions import Apply, Choose, Const, Expr, Leaf
-from mxspec.formats import (
-    ELEMENTS,
-    FLOAT32,
-    SCALES,
-    ElementFormat,
-    ScaleFormat,
-    get_block,
-)
+from mxspec.formats import ELEMENTS, FLOAT32, SCALES, ElementFormat, ScaleFormat, get_block
 from mxspec.profiles.schema import ScaleRule
 from mxspec.rounding import DETERMINISTIC, Overflow, Rounding
 from mxspec.stepfunctions import (
@@ -107,13 +100,8 @@ class EncodeFunction:
     def exact(self, bits: int) -> int:
         """By `reals.encode_real`; unsigned formats are given the magnitude."""
         x = reals.decode_real(bits, FLOAT32)
-        return reals.encode_real(
-            x if self.fmt.signed else reals.absolute(x),
-            self.fmt,
-            rounding=self.rounding,
-            overflow=self.overflow,
-            nan=elements.default_nan_policy(self.fmt),
-        )
+        magnitude, nan = x if self.fmt.signed else reals.absolute(x), elements.default_nan_policy(self.fmt)
+        return reals.encode_real(magnitude, self.fmt, rounding=self.rounding, overflow=self.overflow, nan=nan)
 
     def model(self, x: Float32s) -> Codes:
         """By `mxspec.encode`."""
@@ -122,12 +110,9 @@ class EncodeFunction:
     def definition(self) -> dict[str, Any]:
         """Format, rounding and policies."""
         return {
-            "format": self.fmt.name,
-            "rounding": self.rounding.value,
-            "overflow": self.overflow.value,
-            "nan": elements.default_nan_policy(self.fmt).value,
-            "sign": "kept" if self.fmt.signed else "ignored",
-        }
+            "format": self.fmt.name, "rounding": self.rounding.value, "overflow": self.overflow.value,
+            "nan": elements.default_nan_policy(self.fmt).value, "sign": "kept" if self.fmt.signed else "ignored",
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +152,9 @@ class ScaleFunction:
     def definition(self) -> dict[str, Any]:
         """The rule, the element and the profiles that use them."""
         return {
-            "element": self.element.name,
-            "scale": self.scale.name,
-            "rule": describe_rule(self.rule),
-            "text": str(self.rule.value),
+            "element": self.element.name, "scale": self.scale.name, "rule": describe_rule(self.rule), "text": str(self.rule.value),
             "profiles": list(self.profiles),
-        }
+        }  # fmt: skip
 
 
 #: Fields of a scale rule whose name in published results, and so in the digests of functions, is another one.

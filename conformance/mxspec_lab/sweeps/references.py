@@ -74,10 +74,7 @@ def _cuda_encode(function: EncodeFunction, library: str) -> Witness | None:
 def _cuda_scale(function: ScaleFunction, library: str) -> Witness | None:
     """cvt.rp.satfinite.ue8m0x2 of a float32 quotient, for the rules that mean just that."""
     plain = ScaleRule(value=function.rule.value, step=ScaleStep.ENCODE, rounding=Rounding.RTP)
-    if function.rule != plain or function.rule.value not in (
-        exact_domain.div(AMAX, M),
-        f32_domain.div(AMAX, M),
-    ):
+    if function.rule != plain or function.rule.value not in (exact_domain.div(AMAX, M), f32_domain.div(AMAX, M)):
         return None
     headers = _load_headers(library)
     divisor = np.float32(float(function.element.max_value))
@@ -165,12 +162,8 @@ def _torchao_scale(function: ScaleFunction) -> Witness | None:
     torch.set_num_threads(1)
     mode = ScaleCalculationMode(matches[0]["mode"] or matches[0]["rceil"])
     element = {
-        "e2m1": torch.float4_e2m1fn_x2,
-        "e2m3": DTYPE_FP6_E2M3,
-        "e3m2": DTYPE_FP6_E3M2,
-        "e4m3": torch.float8_e4m3fn,
-        "e5m2": torch.float8_e5m2,
-    }[function.element.name]
+        "e2m1": torch.float4_e2m1fn_x2, "e2m3": DTYPE_FP6_E2M3, "e3m2": DTYPE_FP6_E3M2, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
+    }[function.element.name]  # fmt: skip
 
     def codes(x: Float32s) -> Codes:
         # Two columns, since e2m1 codes are packed in pairs.
@@ -207,15 +200,11 @@ def find_witnesses(function: Function, library: str | None) -> list[Witness]:
     library: the compiled wrapper of NVIDIA's headers (`cuda_headers.compile_wrapper`), or None to go without.
     """
     model = f"mxspec {mxspec.__version__}"
-    found: list[Witness | None]
+    found: list[Witness | None] = [Witness("array-model", model, function.model)]
     if isinstance(function, EncodeFunction):
-        found = [Witness("array-model", model, function.model), _ml_dtypes_encode(function)]
-        found += [_cuda_encode(function, library)] if library else []
+        found += [_ml_dtypes_encode(function), _cuda_encode(function, library) if library else None]
     elif isinstance(function, ScaleFunction):
-        found = [Witness("array-model", model, function.model), _quantizer(function), _torchao_scale(function)]
-        found += [_cuda_scale(function, library)] if library else []
-    else:
-        found = [Witness("array-model", model, function.model)]
+        found += [_quantizer(function), _torchao_scale(function), _cuda_scale(function, library) if library else None]
     return [w for w in found if w is not None]
 
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import mxspec
-from mxspec.stepfunctions import StepFunction, digest_bytes
+from mxspec.stepfunctions import StepFunction
 from mxspec_conformance.campaign.chunks import format_chunks, parse_chunks
+from mxspec_conformance.results.environment import describe_machine
 from mxspec_lab import cuda_headers
 from mxspec_lab.sweeps.functions import CHUNK, CHUNK_BITS, all_functions
 from mxspec_lab.sweeps.references import Compared, Exclusion, Witness, count_excluded
@@ -43,22 +43,6 @@ class ChunkResult:
     compared: dict[str, Compared]
 
 
-def source_digest() -> str:
-    """Of the modules that both models are written in: whether they changed since a sweep."""
-    names = ("arrays", "elements", "exact", "expressions", "formats", "reals", "rounding", "scales")
-    texts = [files("mxspec").joinpath(f"{n}.py").read_text("utf-8") for n in names]
-    return digest_bytes("\0".join(texts).encode())
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
 def describe_provenance(*, with_headers: bool) -> dict[str, str]:
     """Who computed: versions, platform, processor, date."""
     packages = {}
@@ -69,12 +53,11 @@ def describe_provenance(*, with_headers: bool) -> dict[str, str]:
             continue
     return {
         "mxspec": mxspec.__version__,
-        "model_source": source_digest(),
         "python": platform.python_version(),
         **packages,
         **(cuda_headers.describe() if with_headers else {}),
         "platform": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
+        "processor": describe_machine()["processor"],
         "date": datetime.now(UTC).date().isoformat(),
     }
 
@@ -106,23 +89,14 @@ class WitnessResult:
     def as_dict(self) -> dict[str, Any]:
         """The JSON form; chunks without a difference are left out."""
         return {
-            "version": self.version,
-            "chunks": format_chunks(self.chunks),
-            "inputs": self.inputs,
-            "differences": self.differences,
+            "version": self.version, "chunks": format_chunks(self.chunks), "inputs": self.inputs, "differences": self.differences,
             "differing_chunks": [
                 {"chunk": c, "differences": n, "first": text} for c, (n, text) in sorted(self.chunks.items()) if n
             ],
             "excluded": [
-                {
-                    "from": f"{e.first:08x}",
-                    "to": f"{e.last:08x}",
-                    "inputs": e.last - e.first + 1,
-                    "reason": e.reason,
-                }
-                for e in self.exclusions
+                {"from": f"{e.first:08x}", "to": f"{e.last:08x}", "inputs": e.last - e.first + 1, "reason": e.reason} for e in self.exclusions
             ],
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> WitnessResult:
@@ -189,19 +163,12 @@ class FunctionResult:
     def as_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
-            "schema": SCHEMA,
-            "function": self.name,
-            "definition": self.definition,
-            "pattern_count": self.steps.stop,
-            "chunk_bits": CHUNK_BITS,
-            "runs": self.steps.as_text(),
-            "runs_digest": self.steps.digest,
+            "schema": SCHEMA, "function": self.name, "definition": self.definition, "pattern_count": self.steps.stop, "chunk_bits": CHUNK_BITS,
+            "runs": self.steps.as_text(), "runs_digest": self.steps.digest,
             "digest": "BLAKE2b-128 of the exact answer, one byte for each pattern of the chunk",
-            "chunks": format_chunks(self.digests),
-            "digests": [d for _, d in sorted(self.digests.items())],
-            "witnesses": {n: w.as_dict() for n, w in self.witnesses.items()},
-            "provenance": self.provenance,
-        }
+            "chunks": format_chunks(self.digests), "digests": [d for _, d in sorted(self.digests.items())],
+            "witnesses": {n: w.as_dict() for n, w in self.witnesses.items()}, "provenance": self.provenance,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> FunctionResult:
@@ -211,14 +178,9 @@ class FunctionResult:
         """
         if d.get("schema") != SCHEMA or d.get("chunk_bits") != CHUNK_BITS:
             raise ValueError(f"schema {d.get('schema')!r} is not {SCHEMA!r}")
-        return cls(
-            d["function"],
-            d["definition"],
-            StepFunction.from_text(d["runs"], int(d["pattern_count"])),
-            dict(zip(parse_chunks(d["chunks"]), d["digests"], strict=True)),
-            {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()},
-            d["provenance"],
-        )
+        steps, digests = StepFunction.from_text(d["runs"], int(d["pattern_count"])), zip(parse_chunks(d["chunks"]), d["digests"], strict=True)
+        witnesses = {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()}
+        return cls(d["function"], d["definition"], steps, dict(digests), witnesses, d["provenance"])
 
 
 def result_path(out: Path, name: str) -> Path:
@@ -286,14 +248,11 @@ def write_index(out: Path) -> dict[str, Any]:
     results = read_results(out)
     rows = {
         name: {
-            "chunks": f"{len(r.digests)}/{r.chunk_count}",
-            "complete": r.complete,
-            "runs": len(r.steps.values),
-            "runs_digest": r.steps.digest,
+            "chunks": f"{len(r.digests)}/{r.chunk_count}", "complete": r.complete, "runs": len(r.steps.values), "runs_digest": r.steps.digest,
             "witnesses": {n: {"inputs": w.inputs, "differences": w.differences} for n, w in r.witnesses.items()},
         }
         for name, r in results.items()
-    }
+    }  # fmt: skip
     totals: dict[str, dict[str, int]] = {}
     for r in results.values():
         for n, w in r.witnesses.items():
@@ -303,12 +262,8 @@ def write_index(out: Path) -> dict[str, Any]:
             total["differences"] += w.differences
     known = set(all_functions())
     index = {
-        "schema": INDEX_SCHEMA,
-        "functions": rows,
-        "totals": totals,
-        "complete": sum(bool(r["complete"]) for r in rows.values()),
-        "missing": sorted(known - set(rows)),
-        "obsolete": sorted(set(rows) - known),
-    }
+        "schema": INDEX_SCHEMA, "functions": rows, "totals": totals, "complete": sum(bool(r["complete"]) for r in rows.values()),
+        "missing": sorted(known - set(rows)), "obsolete": sorted(set(rows) - known),
+    }  # fmt: skip
     write_json(out / "index.json", index)
     return index

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol
 
 from mxspec.stepfunctions import StepFunction, check_float32_steps, one_by_one
 from mxspec_lab.sweeps.functions import CHUNK, Function, all_functions, chunk_digest, function_steps
 from mxspec_lab.sweeps.references import Witness, compare, find_witnesses
-from mxspec_lab.sweeps.results import (
-    ChunkResult,
-    FunctionResult,
-    describe_provenance,
-    merge_result,
-    read_result,
-)
+from mxspec_lab.sweeps.results import ChunkResult, FunctionResult, describe_provenance, merge_result, read_result
 
 
 def sweep_chunk(
@@ -29,9 +22,7 @@ def sweep_chunk(
     start = chunk * CHUNK
     expected = steps.expand(start, start + CHUNK)
     compared = {
-        w.name: compare(w, expected, start)
-        for w in find_witnesses(all_functions()[name], library)
-        if wanted is None or w.name in wanted
+        w.name: compare(w, expected, start) for w in find_witnesses(all_functions()[name], library) if wanted is None or w.name in wanted
     }
     return ChunkResult(name, chunk, chunk_digest(steps, chunk), compared)
 
@@ -55,20 +46,6 @@ class SweepReport:
     differences: int = 0
     seconds: float = 0.0
     interrupted: bool = False
-    lines: list[str] = field(default_factory=list)
-
-
-class Ticker(Protocol):
-    """Who is told of progress."""
-
-    def total(self, chunks: int) -> None:
-        """Chunks to do."""
-
-    def tick(self, function: str) -> None:
-        """One chunk is done."""
-
-    def finished(self, line: str) -> None:
-        """A function is done."""
 
 
 @dataclass(slots=True)
@@ -81,29 +58,13 @@ class _Job:
 
 
 def _plan(
-    function: Function,
-    steps: StepFunction,
-    kept: FunctionResult | None,
-    chunks: Sequence[int],
-    resume: bool,
-    library: str | None,
+    function: Function, steps: StepFunction, kept: FunctionResult | None, chunks: Sequence[int], resume: bool, library: str | None,
     witnesses: Sequence[str],
-) -> _Job:
-    found = {
-        w.name: w
-        for w in find_witnesses(function, library)
-        if any(fnmatchcase(w.name, pattern) for pattern in witnesses)
-    }
+) -> _Job:  # fmt: skip
+    found = {w.name: w for w in find_witnesses(function, library) if any(fnmatchcase(w.name, pattern) for pattern in witnesses)}
     result = FunctionResult(function.name, function.definition(), steps)
     if kept is not None and kept.steps.digest == steps.digest:
-        result.digests, result.provenance = kept.digests, kept.provenance
-        for name, w in kept.witnesses.items():
-            same = name not in found or (w.version, w.exclusions) == (
-                found[name].version,
-                found[name].exclusions,
-            )
-            if same:
-                result.witnesses[name] = w
+        result.take_over(kept, found)
     pending = []
     for chunk in chunks:
         if chunk < result.chunk_count:
@@ -116,31 +77,24 @@ def _plan(
 
 
 def run_sweep(
-    functions: dict[str, Function],
-    chunks: Sequence[int],
-    out: Path,
-    *,
-    library: str | None = None,
-    witnesses: Sequence[str] = ("*",),
-    executor: Executor | None = None,
-    workers: int = 1,
-    resume: bool = True,
-    ticker: Ticker | None = None,
-    save_every: float = 20.0,
-) -> SweepReport:
+    functions: dict[str, Function], chunks: Sequence[int], out: Path, *, library: str | None = None, witnesses: Sequence[str] = ("*",),
+    executor: Executor | None = None, workers: int = 1, resume: bool = True,
+    on_chunk: Callable[[str, int, int], None] = lambda *_: None, on_function: Callable[[str], None] = lambda _: None, save_every: float = 20.0,
+) -> SweepReport:  # fmt: skip
     """Sweep functions over chunks and write their results below `out`.
 
     witnesses: globs of the witnesses that are asked, the array model among them.
     executor: where chunks are computed, `workers` at a time; None computes them here, one after the other.
     resume: keep these chunks of earlier results whose steps have the same digest. A witness whose version or
         exclusions changed is asked again. Other chunks of earlier results are kept in any case.
+    on_chunk: told of a function, and of how many of all chunks are done; on_function: told of a function's counts.
     KeyboardInterrupt ends the run; chunks that are finished are written.
     """
     began = time.monotonic()
     report = SweepReport(functions=len(functions))
     provenance = describe_provenance(with_headers=library is not None)
     jobs: dict[str, _Job] = {}
-    saved = time.monotonic()
+    saved, total = time.monotonic(), 0
 
     def save(job: _Job) -> None:
         merge_result(out, job.result, job.found)
@@ -153,18 +107,14 @@ def run_sweep(
         job.dirty = True
         report.chunks += 1
         report.differences += sum(c.differences for c in result.compared.values())
-        if ticker:
-            ticker.tick(result.function)
+        on_chunk(result.function, report.chunks, total)
         if job.left == 0:
             finish(job)
 
     def finish(job: _Job) -> None:
         save(job)
         counts = ", ".join(f"{n} {w.differences}/{w.inputs}" for n, w in job.result.witnesses.items())
-        line = f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}"
-        report.lines.append(line)
-        if ticker:
-            ticker.finished(line)
+        on_function(f"{job.result.name}: {len(job.result.digests)} chunks; differences/inputs: {counts}")
 
     waiting: set[Future[ChunkResult]] = set()
     try:
@@ -176,15 +126,12 @@ def run_sweep(
             job = _plan(function, steps, kept[name], chunks, resume, library, witnesses)
             jobs[name] = job
             report.kept += sum(c < job.result.chunk_count for c in chunks) - len(job.pending)
-        if ticker:
-            ticker.total(sum(len(j.pending) for j in jobs.values()))
+        total = sum(len(j.pending) for j in jobs.values())
         for job in jobs.values():
             if not job.pending:
                 finish(job)
         tasks = (
-            (job.result.name, job.result.steps, chunk, library, wanted)
-            for job in jobs.values()
-            for chunk, wanted in job.pending
+            (job.result.name, job.result.steps, chunk, library, wanted) for job in jobs.values() for chunk, wanted in job.pending
         )
         for task in tasks:
             if executor is None:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.threads import REFUSED, list_threads
 from mxspec_lab.threads.judging import Outcome, judge, show_smallest
 from mxspec_lab.threads.schema import Thread

@@ -1,5 +1,4 @@
-"""A small transformer: trained on sentences of a known source, quantized into containers, and compared with itself unquantized.
+"""A small transformer on sentences of a known source, quantized into containers, and compared with itself unquantized.
 
-`python -m mxspec_lab.transformer` measures, and writes reports/atlas/transformer.json; `python -m mxspec_lab.transformer.train` makes
-the weights. Informational: no verdict depends on it.
+`python -m mxspec_lab.transformer` measures, and writes reports/atlas/transformer.json. Informational: no verdict depends on it.
 """

@@ -16,10 +16,10 @@ import click
 import numpy as np
 
 from mxspec_conformance.results.environment import describe_environment
-from mxspec_lab.evidence.writing import write_result
+from mxspec_lab.evidence.status import write_result
 from mxspec_lab.model_level import list_absent
-from mxspec_lab.transformer.exhibit import LEAST, ask_rule
 from mxspec_lab.transformer.ladder import draw_rows, judge_layers, judge_loaders
+from mxspec_lab.transformer.loaders import Packed
 from mxspec_lab.transformer.measure import (
     GENERATED,
     PROMPT,
@@ -39,17 +39,20 @@ from mxspec_lab.transformer.network import (
     HEADS,
     INNER,
     MATRICES,
+    MODEL,
+    PARAGRAPHS,
+    STEPS,
     WIDTH,
     Floats,
     Tokens,
     Trace,
     hold_dense,
     list_shapes,
+    read_model,
     run,
 )
 from mxspec_lab.transformer.source import HELD_OUT_SEED, LENGTH, VOCABULARY, write_text
-from mxspec_lab.transformer.storing import Matrix, Packed, Variant, list_variants
-from mxspec_lab.transformer.train import MODEL, PARAGRAPHS, STEPS, read_model
+from mxspec_lab.transformer.storing import Matrix, Variant, list_variants
 
 SCHEMA = "mxspec-atlas-transformer/1"
 REPORT = Path(__file__).resolve().parents[3] / "reports" / "atlas" / "transformer.json"
@@ -116,9 +119,6 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         {"format": v.format, "rule": v.rule, **compare(answers, base)}
         for b, base in held if b.format == BASELINE for v, answers in held if v.format != BASELINE
     ]  # fmt: skip
-    few = Answers(due.losses[:64], due.logits[:64], due.generated[: min(8, prompts)])
-    exhibit = list(ask_rule(parameters, few, tokens[:64], min(8, prompts)))
-    refused = [f"{r['format']}, {r['rule']}" for r in tables["rows"] if r["cosine"] < LEAST]
     return {
         "source": {
             "perplexity_of_the_source_itself": float(np.exp(floor)), "its_standard_error": float(np.exp(floor) * floor_error),
@@ -126,16 +126,12 @@ def measure(texts: int, prompts: int) -> dict[str, Any]:
         },
         "model": {
             "blocks": BLOCKS, "width": WIDTH, "query_heads": HEADS, "key_and_value_heads": 1, "head": HEAD, "inner_width": INNER,
-            "numbers": NUMBERS, "file": MODEL.name, "sha256": sha256(MODEL.read_bytes()).hexdigest(), "trained_by": "python -m mxspec_lab.transformer.train",
+            "numbers": NUMBERS, "file": MODEL.name, "sha256": sha256(MODEL.read_bytes()).hexdigest(),
             "steps": STEPS, "paragraphs": PARAGRAPHS, "perplexity": float(np.exp(loss)), "perplexity_standard_error": float(np.exp(loss) * error),
         },
         "decoding": {"prompts": prompts, "prompt_tokens": PROMPT, "generated_tokens": GENERATED},
         **tables,
-        "cosine_rule": {
-            "rule": f"cosine of the logits with the unquantized model's, mean over places, at least {LEAST}", "right_formats_refused": refused,
-            "wrong_quantizers": len(exhibit), "wrong_quantizers_accepted": sum(r["accepted"] for r in exhibit),
-        },
-        "cosine_exhibit": exhibit, "absent": list_absent(), "not_shown": list(NOT_SHOWN),
+        "absent": list_absent(), "not_shown": list(NOT_SHOWN),
     }  # fmt: skip
 
 

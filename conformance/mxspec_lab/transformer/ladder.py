@@ -11,9 +11,8 @@ from mxspec import dot, layouts
 from mxspec.affine import get_affine
 from mxspec.affine.words import unpack_words
 from mxspec_conformance import check
-from mxspec_lab.transformer.loaders import LOADERS, SPARSE_LAYOUTS, Floats, dequantize
+from mxspec_lab.transformer.loaders import LOADERS, SPARSE_LAYOUTS, Floats, Packed, dequantize
 from mxspec_lab.transformer.measure import LoaderTarget
-from mxspec_lab.transformer.storing import Packed
 
 CLASSES = ("float32-nearest", "float32", "bfloat16")
 

@@ -5,7 +5,8 @@ Both take a matrix as `mxspec check` hands an operand to a target, so that the f
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,39 +23,36 @@ _SPARSE = "-2to4"
 SPARSE_LAYOUTS = ("metal-marlin-values", "metal-marlin-metadata")
 
 
-class Stored(Protocol):
-    """A matrix [rows, k] with blocks or groups along k, as it is stored."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A stored matrix; the fields are those of an operand of `mxspec check`."""
+
+    format: str
+    layout: str
+    shape: tuple[int, int]
+    codes: npt.NDArray[Any]
+    scales: npt.NDArray[Any] | None = None
+    biases: npt.NDArray[Any] | None = None
+    metadata: npt.NDArray[Any] | None = None
+    tensor_scale: float | None = None
 
     @property
-    def format(self) -> str:
-        """A block format, one with `-2to4`, or an affine format."""
+    def bytes(self) -> int:
+        """Bytes in the container."""
+        parts = (self.codes, self.scales, self.biases, self.metadata)
+        return sum(p.nbytes for p in parts if p is not None) + (4 if self.tensor_scale is not None else 0)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and k."""
-
-    @property
-    def codes(self) -> npt.NDArray[Any]:
-        """Packed codes."""
-
-    @property
-    def scales(self) -> npt.NDArray[Any] | None:
-        """[rows, k / block]."""
-
-    @property
-    def biases(self) -> npt.NDArray[Any] | None:
-        """[rows, k / group] of affine formats."""
-
-    @property
-    def metadata(self) -> npt.NDArray[Any] | None:
-        """Packed nibbles of a sparse matrix."""
-
-    @property
-    def tensor_scale(self) -> float | None:
-        """NVFP4's second scale, which multiplies."""
+    def operand(self) -> str:
+        """Its name among a target's OPERANDS."""
+        if self.biases is not None:
+            return f"{self.format}/words"
+        if self.metadata is not None:
+            return f"{self.format}/{'+'.join(SPARSE_LAYOUTS)}"
+        return self.format if self.layout == "bytes" else f"{self.format}/{self.layout}"
 
 
-def _unpack(w: Stored, layout: str, first: int, count: int) -> npt.NDArray[np.uint8]:
+def _unpack(w: Packed, layout: str, first: int, count: int) -> npt.NDArray[np.uint8]:
     """The codes [rows, count] of columns from `first`; both are multiples of a block."""
     rows, k = w.shape
     if w.format.endswith(_SPARSE):
@@ -70,7 +68,7 @@ def _unpack(w: Stored, layout: str, first: int, count: int) -> npt.NDArray[np.ui
     return unpack_words(part, 4) if part.dtype == np.uint32 else layouts.unpack(part.reshape(-1), layout, (rows, count))
 
 
-def dequantize(w: Stored, layout: str) -> Floats:
+def dequantize(w: Packed, layout: str) -> Floats:
     """The matrix as float32 [rows, k]: code times scale, exact, then times the tensor scale, rounded; affine numbers rounded once."""
     codes = _unpack(w, layout, 0, w.shape[1])
     name = w.format.removesuffix(_SPARSE)
@@ -85,13 +83,13 @@ def dequantize(w: Stored, layout: str) -> Floats:
         return np.asarray(numbers * np.float32(1 if w.tensor_scale is None else w.tensor_scale), np.float32)
 
 
-def multiply_dequantized(x: Floats, w: Stored, layout: str) -> Floats:
+def multiply_dequantized(x: Floats, w: Packed, layout: str) -> Floats:
     """x W^T [m, rows] of x [m, k], with all of W as float32."""
     with np.errstate(all="ignore"):
         return np.asarray(x @ dequantize(w, layout).T, np.float32)
 
 
-def multiply_packed(x: Floats, w: Stored, layout: str) -> Floats:
+def multiply_packed(x: Floats, w: Packed, layout: str) -> Floats:
     """x W^T [m, rows] of x [m, k], block by block: sums of numbers times codes, then times the block's scale.
 
     No number of W is made: codes of one block are unpacked at a time. An affine group adds its bias times the sum of its numbers.

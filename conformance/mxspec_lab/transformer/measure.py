@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_lab.transformer.loaders import dequantize, multiply_packed
+from mxspec_lab.transformer.loaders import Packed, dequantize, multiply_packed
 from mxspec_lab.transformer.network import (
     BLOCKS,
     MATRICES,
@@ -23,7 +23,7 @@ from mxspec_lab.transformer.network import (
     run,
 )
 from mxspec_lab.transformer.source import LENGTH
-from mxspec_lab.transformer.storing import Matrix, Packed, Plain
+from mxspec_lab.transformer.storing import Matrix, Plain
 
 Doubles = npt.NDArray[np.float64]
 Parameters = Mapping[str, Floats]
@@ -58,7 +58,7 @@ def load_packed(parameters: Parameters, matrices: Mapping[str, Packed]) -> Weigh
 # Perplexity, logits and tokens
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answers:
     """What a model says of the held-out text."""
 
@@ -66,14 +66,11 @@ class Answers:
     losses: Doubles
     logits: Floats
     generated: Tokens
-    _top: list[Tokens] = field(default_factory=list)
 
     @property
     def top(self) -> Tokens:
         """The most likely token at each place."""
-        if not self._top:
-            self._top.append(self.logits.argmax(-1))
-        return self._top[0]
+        return np.asarray(self.logits.argmax(-1), np.int64)
 
 
 def ask(weights: Weights, tokens: Tokens, prompts: int) -> Answers:

@@ -1,4 +1,4 @@
-"""The network: a decoder of two blocks, forwards for every kind of weights and backwards for training, in NumPy.
+"""The network: a decoder of two blocks, for every kind of weights, in NumPy.
 
     x = embed[tokens]
     x = x + out(attention(qkv(norm(x))))        eight query heads share one key and value head; rotary positions
@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.containers import open_checkpoint
+from mxspec.containers.plain import read_plain
 from mxspec_lab.transformer.source import LENGTH, VOCABULARY
 
 Floats = npt.NDArray[np.float32]
@@ -37,6 +40,18 @@ def list_shapes() -> dict[str, tuple[int, ...]]:
         }  # fmt: skip
         shapes |= {f"blocks.{block}.{name}": shape for name, shape in own.items()}
     return shapes | {"norm": (WIDTH,), "head": (len(VOCABULARY), WIDTH)}
+
+
+#: The weights, in bfloat16: trained by Adam in NumPy on so many paragraphs, in so many steps.
+MODEL, PARAGRAPHS, STEPS = Path(__file__).with_name("model.safetensors"), 24_000, 2400
+
+
+def read_model(path: Path = MODEL) -> dict[str, Floats]:
+    """The parameters as float32, whose values bfloat16 holds. Raises ContainerError."""
+    tensors = open_checkpoint(path).tensors
+    return {
+        name: read_plain(tensors[f"{name}.weight"], 0, int(np.prod(shape))).reshape(shape) for name, shape in list_shapes().items()
+    }
 
 
 #: Names of the matrices, which are quantized; norms are not.
@@ -71,9 +86,9 @@ def _rotation() -> tuple[Floats, Floats]:
 _COS, _SIN = _rotation()
 
 
-def _rotate(x: Floats, sign: int = 1) -> Floats:
-    """Heads [batch, heads, tokens, HEAD] turned by their positions; sign -1 turns back."""
-    cos, sin = _COS[: x.shape[2]], sign * _SIN[: x.shape[2]]
+def _rotate(x: Floats) -> Floats:
+    """Heads [batch, heads, tokens, HEAD] turned by their positions."""
+    cos, sin = _COS[: x.shape[2]], _SIN[: x.shape[2]]
     one, other = x[..., : HEAD // 2], x[..., HEAD // 2 :]
     return np.concatenate([one * cos - other * sin, other * cos + one * sin], axis=-1)
 
@@ -84,6 +99,12 @@ def _norm(x: Floats, gain: Floats) -> Floats:
 
 def _gelu(x: Floats) -> Floats:
     return np.asarray(0.5 * x * (1 + np.tanh(_GELU * (x + np.float32(0.044715) * x * x * x))), np.float32)
+
+
+def gelu_slope(x: Floats) -> Floats:
+    """The derivative of GELU."""
+    t = np.tanh(_GELU * (x + np.float32(0.044715) * x * x * x))
+    return np.asarray(0.5 * (1 + t) + 0.5 * x * (1 - t * t) * _GELU * (1 + np.float32(3 * 0.044715) * x * x), np.float32)
 
 
 def _attend(q: Floats, k: Floats) -> Floats:
@@ -101,7 +122,7 @@ def _split(qkv: Floats, batch: int, length: int) -> tuple[Floats, Floats, Floats
     return heads[:, :HEADS], heads[:, HEADS : HEADS + 1], heads[:, HEADS + 1 :]
 
 
-#: What the forward pass meets on its way, by name: the inputs of each matrix and its outputs, the sums, the attention.
+#: What the forward pass meets on its way, by name: the inputs of each matrix and its outputs, and the sums.
 Trace = dict[str, Any]
 
 
@@ -121,10 +142,7 @@ def run(weights: Weights, tokens: Tokens, trace: Trace | None = None) -> Floats:
         block = f"blocks.{number}"
         qkv = multiply(f"{block}.qkv", _norm(x, weights.gains[f"{block}.norm1"]))
         q, k, v = _split(qkv, batch, length)
-        attention = _attend(_rotate(q), _rotate(k))
-        kept[f"{block}.attention"] = attention
-        mixed = (attention @ v).transpose(0, 2, 1, 3).reshape(batch * length, -1)
-        kept[f"{block}.in"] = x
+        mixed = (_attend(_rotate(q), _rotate(k)) @ v).transpose(0, 2, 1, 3).reshape(batch * length, -1)
         x = x + multiply(f"{block}.out", mixed)
         kept[f"{block}.middle"] = x
         inner = multiply(f"{block}.up", _norm(x, weights.gains[f"{block}.norm2"]))
@@ -139,59 +157,3 @@ def measure_loss(logits: Floats, targets: Tokens) -> npt.NDArray[np.float64]:
     wide -= wide.max(-1, keepdims=True)
     chosen = np.take_along_axis(wide, targets[..., None], -1)[..., 0]
     return np.asarray(np.log(np.exp(wide).sum(-1)) - chosen)
-
-
-# Backwards
-
-
-def _norm_back(dy: Floats, x: Floats, gain: Floats) -> tuple[Floats, Floats]:
-    """Gradients of the input and of the gain."""
-    inverse = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + EPSILON)
-    scaled = dy * gain
-    dx = inverse * scaled - x * inverse**3 * (scaled * x).mean(-1, keepdims=True)
-    return np.asarray(dx, np.float32), np.asarray((dy * x * inverse).sum(0), np.float32)
-
-
-def gelu_slope(x: Floats) -> Floats:
-    """The derivative of GELU."""
-    t = np.tanh(_GELU * (x + np.float32(0.044715) * x * x * x))
-    return np.asarray(0.5 * (1 + t) + 0.5 * x * (1 - t * t) * _GELU * (1 + np.float32(3 * 0.044715) * x * x), np.float32)
-
-
-def find_gradients(parameters: Mapping[str, Floats], tokens: Tokens) -> tuple[float, dict[str, Floats]]:
-    """The mean loss of tokens [batch, length + 1], and its gradient by each parameter."""
-    given, targets = tokens[:, :-1], tokens[:, 1:]
-    batch, length = given.shape
-    met: Trace = {}
-    logits = run(hold_dense(parameters), given, met)
-    loss = float(measure_loss(logits, targets).mean())
-    share = np.exp(logits - logits.max(-1, keepdims=True))
-    share /= share.sum(-1, keepdims=True)
-    np.put_along_axis(share, targets[..., None], np.take_along_axis(share, targets[..., None], -1) - 1, -1)
-    found: dict[str, Floats] = {}
-
-    def back(name: str, dy: Floats) -> Floats:
-        found[name] = dy.T @ met[f"{name}.in"]
-        return dy @ parameters[name]
-
-    dy = np.asarray(share.reshape(batch * length, -1) / (batch * length), np.float32)
-    dx, found["norm"] = _norm_back(back("head", dy), met[f"blocks.{BLOCKS - 1}.end"], parameters["norm"])
-    for number in reversed(range(BLOCKS)):
-        block = f"blocks.{number}"
-        inner = back(f"{block}.down", dx) * gelu_slope(met[f"{block}.up.out"])
-        more, found[f"{block}.norm2"] = _norm_back(back(f"{block}.up", inner), met[f"{block}.middle"], parameters[f"{block}.norm2"])
-        dx = dx + more
-        mixed = back(f"{block}.out", dx).reshape(batch, length, HEADS, HEAD).transpose(0, 2, 1, 3)
-        q, k, v = _split(met[f"{block}.qkv.out"], batch, length)
-        turned_q, turned_k, attention = _rotate(q), _rotate(k), met[f"{block}.attention"]
-        dv = (attention.transpose(0, 1, 3, 2) @ mixed).sum(1, keepdims=True)
-        da = mixed @ v.transpose(0, 1, 3, 2)
-        ds = attention * (da - (da * attention).sum(-1, keepdims=True)) * np.float32(HEAD**-0.5)
-        dq = _rotate(ds @ turned_k, -1)
-        dk = _rotate((ds.transpose(0, 1, 3, 2) @ turned_q).sum(1, keepdims=True), -1)
-        dqkv = np.concatenate([dq, dk, dv], axis=1).transpose(0, 2, 1, 3).reshape(batch * length, -1)
-        more, found[f"{block}.norm1"] = _norm_back(back(f"{block}.qkv", dqkv), met[f"{block}.in"], parameters[f"{block}.norm1"])
-        dx = dx + more
-    found["embed"] = np.zeros_like(parameters["embed"])
-    np.add.at(found["embed"], given.reshape(-1), dx)
-    return loss, found

@@ -7,7 +7,7 @@ Nothing is anybody's text, held-out text is as long as it is wanted, and a seed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,8 @@ TABLES_SEED, TRAINING_SEED, HELD_OUT_SEED = 7, 1, 2
 _TOKEN = {word: number for number, word in enumerate(VOCABULARY)}
 Tokens = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
+#: A token, and its probability given those before it.
+Said = tuple[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ def make_source(seed: int = TABLES_SEED) -> Source:
     )  # fmt: skip
 
 
+def _certain(*words: str) -> list[Said]:
+    return [(word, 1.0) for word in words]
+
+
 @dataclass(slots=True)
 class _Writer:
     source: Source
@@ -62,73 +68,51 @@ class _Writer:
     holders: dict[int, int] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
 
-    def write(self) -> Iterator[tuple[str, float]]:
-        """Tokens without end, each with its probability."""
-        yield "begin", 1.0
-        while True:
-            yield from self._write_sentence()
-
     def _draw(self, weights: Sequence[float] | Doubles) -> tuple[int, float]:
         table = np.asarray(weights, np.float64)
         table = table / table.sum()
         chosen = int(self.rng.choice(len(table), p=table))
         return chosen, float(table[chosen])
 
-    def _write_sentence(self) -> Iterator[tuple[str, float]]:
-        kinds = (self._tell, self._ask_who, self._ask_where, self._add)
-        kind, p = self._draw([5, 2 if self.holders else 0, 2 if self.places else 0, 1])
-        sentence = kinds[kind]()
-        word, first = next(sentence)
-        yield word, p * first
-        yield from sentence
+    def write(self, least: int) -> list[Said]:
+        """At least so many tokens, in whole sentences."""
+        said: list[Said] = [("begin", 1.0)]
+        while len(said) < least:
+            kind, p = self._draw([5, 2 if self.holders else 0, 2 if self.places else 0, 1])
+            (word, first), *rest = (self._tell, self._ask_who, self._ask_where, self._add)[kind]()
+            said += [(word, p * first), *rest]
+        return said
 
-    def _tell(self) -> Iterator[tuple[str, float]]:
+    def _tell(self) -> list[Said]:
         name, p = self._draw(self.source.name)
-        yield NAMES[name], p
-        verb, p = self._draw([3, 2, 1])
-        yield ("takes", "goes", "likes")[verb], p
+        verb, q = self._draw([3, 2, 1])
+        said = [(NAMES[name], p), (("takes", "goes", "likes")[verb], q)]
         if verb == 0:
-            yield "the", 1.0
             colour, p = self._draw(self.source.colour[name])
-            yield COLOURS[colour], p
-            thing, p = self._draw(self.source.object[colour])
-            yield OBJECTS[thing], p
+            thing, q = self._draw(self.source.object[colour])
+            said += [("the", 1.0), (COLOURS[colour], p), (OBJECTS[thing], q)]
             self.holders[thing] = name
         elif verb == 1:
-            yield "to", 1.0
-            yield "the", 1.0
             place, p = self._draw(self.source.place[name])
-            yield PLACES[place], p
+            said += [*_certain("to", "the"), (PLACES[place], p)]
             self.places[name] = place
         else:
             other, p = self._draw(self.source.likes[name])
-            yield NAMES[other], p
-        yield ".", 1.0
+            said.append((NAMES[other], p))
+        return [*said, (".", 1.0)]
 
-    def _ask_who(self) -> Iterator[tuple[str, float]]:
+    def _ask_who(self) -> list[Said]:
         thing = list(self.holders)[self._draw(np.ones(len(self.holders)))[0]]
-        for word in ("who", "has", "the"):
-            yield word, 1.0
-        yield OBJECTS[thing], 1 / len(self.holders)
-        for word in ("?", NAMES[self.holders[thing]], "."):
-            yield word, 1.0
+        return [*_certain("who", "has", "the"), (OBJECTS[thing], 1 / len(self.holders)), *_certain("?", NAMES[self.holders[thing]], ".")]
 
-    def _ask_where(self) -> Iterator[tuple[str, float]]:
+    def _ask_where(self) -> list[Said]:
         name = list(self.places)[self._draw(np.ones(len(self.places)))[0]]
-        for word in ("where", "is"):
-            yield word, 1.0
-        yield NAMES[name], 1 / len(self.places)
-        for word in ("?", "the", PLACES[self.places[name]], "."):
-            yield word, 1.0
+        return [*_certain("where", "is"), (NAMES[name], 1 / len(self.places)), *_certain("?", "the", PLACES[self.places[name]], ".")]
 
-    def _add(self) -> Iterator[tuple[str, float]]:
+    def _add(self) -> list[Said]:
         one, other = (int(n) for n in self.rng.integers(0, 10, 2))
-        yield "add", 1.0
-        yield DIGITS[one], 0.1
-        yield "and", 1.0
-        yield DIGITS[other], 0.1
-        for word in ("gives", DIGITS[(one + other) // 10], DIGITS[(one + other) % 10], "."):
-            yield word, 1.0
+        head = [("add", 1.0), (DIGITS[one], 0.1), ("and", 1.0), (DIGITS[other], 0.1)]
+        return [*head, *_certain("gives", DIGITS[(one + other) // 10], DIGITS[(one + other) % 10], ".")]
 
 
 def write_text(paragraphs: int, seed: int, source: Source | None = None) -> tuple[Tokens, Doubles]:
@@ -136,8 +120,6 @@ def write_text(paragraphs: int, seed: int, source: Source | None = None) -> tupl
     given = source or make_source()
     tokens, logs = np.empty((paragraphs, LENGTH + 1), np.int64), np.empty((paragraphs, LENGTH + 1))
     for row in range(paragraphs):
-        writer = _Writer(given, np.random.default_rng([seed, row])).write()
-        for column in range(LENGTH + 1):
-            word, p = next(writer)
+        for column, (word, p) in enumerate(_Writer(given, np.random.default_rng([seed, row])).write(LENGTH + 1)[: LENGTH + 1]):
             tokens[row, column], logs[row, column] = _TOKEN[word], np.log(p)
     return tokens, logs

@@ -22,40 +22,11 @@ from mxspec.containers.header import Tensor, read_at
 from mxspec.sparsity import SparseTensor
 from mxspec.tensorscale import TensorScale
 from mxspec_lab.model_level import list_gguf
-from mxspec_lab.transformer.loaders import SPARSE_LAYOUTS
+from mxspec_lab.transformer.loaders import SPARSE_LAYOUTS, Packed
 from mxspec_lab.transformer.network import MATRICES, Floats
 
 Parameters = Mapping[str, Floats]
 _DTYPES = {"uint8": "U8", "uint32": "U32", "float16": "F16", "bfloat16": "BF16", "float32": "F32"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
-    """A stored matrix; the fields are those of an operand of `mxspec check`."""
-
-    format: str
-    layout: str
-    shape: tuple[int, int]
-    codes: npt.NDArray[Any]
-    scales: npt.NDArray[Any] | None = None
-    biases: npt.NDArray[Any] | None = None
-    metadata: npt.NDArray[Any] | None = None
-    tensor_scale: float | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Bytes in the container."""
-        parts = (self.codes, self.scales, self.biases, self.metadata)
-        return sum(p.nbytes for p in parts if p is not None) + (4 if self.tensor_scale is not None else 0)
-
-    @property
-    def operand(self) -> str:
-        """Its name among a target's OPERANDS."""
-        if self.biases is not None:
-            return f"{self.format}/words"
-        if self.metadata is not None:
-            return f"{self.format}/{'+'.join(SPARSE_LAYOUTS)}"
-        return self.format if self.layout == "bytes" else f"{self.format}/{self.layout}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +59,9 @@ class Variant:
         return f"{self.format}, {self.rule}"
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str] | None = None) -> Path:
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> Path:
     """A safetensors file of arrays of the types that plain, MLX's and sparse weights are made of."""
-    table: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    table: dict[str, Any] = {}
     end = 0
     for name, x in arrays.items():
         table[name] = {"dtype": _DTYPES[x.dtype.name], "shape": list(x.shape), "data_offsets": [end, end + x.nbytes]}
@@ -206,19 +177,25 @@ def _read_pruned(path: Path) -> dict[str, Matrix]:
 # Baselines of llama.cpp
 
 
-def _write_gguf(name: str, quantize: Callable[[Floats, Any], Any], _: Path, parameters: Parameters, folder: Path) -> Path:
+def write_gguf(path: Path, kind: Any, records: Mapping[str, npt.NDArray[Any]], architecture: str = "mxspec") -> Path:
+    """A GGUF file of tensors of one GGMLQuantizationType, by their bases."""
     import gguf
 
-    kind = gguf.GGMLQuantizationType[name]
-    path = folder / "model.gguf"
-    writer = gguf.GGUFWriter(path, "mxspec")
-    for matrix in MATRICES:
-        writer.add_tensor(f"{matrix}.weight", quantize(parameters[matrix], kind), raw_dtype=kind)
+    writer = gguf.GGUFWriter(path, architecture)
+    for base, data in records.items():
+        writer.add_tensor(f"{base}.weight", data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def _write_by_gguf(name: str, quantize: Callable[[Floats, Any], Any], _: Path, parameters: Parameters, folder: Path) -> Path:
+    import gguf
+
+    kind = gguf.GGMLQuantizationType[name]
+    return write_gguf(folder / "model.gguf", kind, {matrix: quantize(parameters[matrix], kind) for matrix in MATRICES})
 
 
 def _read_gguf(path: Path) -> dict[str, Matrix]:
@@ -254,6 +231,6 @@ def list_variants() -> Iterator[Variant]:
     )  # fmt: skip
     for name, quantize, rule in list_gguf():
         yield Variant(
-            format=name, rule=rule, convention="gguf", write=partial(_write_gguf, name, quantize), read=_read_gguf,
+            format=name, rule=rule, convention="gguf", write=partial(_write_by_gguf, name, quantize), read=_read_gguf,
             note="baseline: stored and decoded by the gguf package",
         )  # fmt: skip

@@ -20,8 +20,7 @@ from typing import Any
 
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.crosscheck import Comparison
-from mxspec_lab.evidence.status import REPORTS
-from mxspec_lab.evidence.writing import render_result, write_result
+from mxspec_lab.evidence.status import REPORTS, render_result, write_result
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 from tests.peers.vendor.asking import ask
