@@ -246,8 +246,10 @@ def judge_memory(calls: BlockCalls) -> None:
                 padded = replace(way, name=f"{way.name}, padded", options={**way.options, "pad": True}, end=pool.fmt.k - 3)
                 judge_history(calls.make_workload([padded], shapes, settled=()), {Verb.PROBE})
         if not number and calls.is_first_format and calls.budget.speed is not Speed.CRAWLING:
-            judge_history(calls.make_workload([way], HELD), {Verb.HOLD})
-        for size in (*STRIDED, LARGE_STRIDED)[: 4 if calls.asks_largest else 3] if not number else STRIDED[number % 2 :: 2]:
+            judge_history(calls.make_workload([Way(pool)], HELD), {Verb.HOLD})
+        # Under further tensor scales a part of the sizes, by turns.
+        chosen = STRIDED[number % 2 :: 2] if number and pool.answered.kwargs else STRIDED
+        for size in (*chosen, LARGE_STRIDED) if not number and calls.asks_largest else chosen:
             shape = size.rows, size.in_blocks(pool.fmt.k).columns // pool.fmt.k
             judge_history(calls.make_workload([Way(pool)], [shape]), {Verb.VIEWS})
             if pool.answered.function == "quantize" and size is not LARGE_STRIDED:
