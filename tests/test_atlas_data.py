@@ -8,22 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import get_profile
-from mxspec_lab import attributions, interop
 from mxspec_lab.interop import compare, count_reciprocals, draw_inputs, requantize
 from mxspec_lab.libraries import Call, answer, read_interpreters
 from mxspec_lab.model_level import (
     BOUNDED,
-    BY_GGML,
     DISTRIBUTIONS,
-    GGML,
     bound_element_error,
     check_bound,
-    list_absent,
     list_methods,
     measure_error,
 )
@@ -92,15 +87,6 @@ def test_a_call_that_a_library_refuses_is_a_reply() -> None:
         read_interpreters(["nothing=x"])
 
 
-def test_an_interpreter_is_a_program() -> None:
-    with pytest.raises(ValueError, match="/nowhere/python is no program; name the Python in which gguf is installed"):
-        read_interpreters(["gguf=/nowhere/python"])
-    for module in (interop, attributions):
-        done = CliRunner().invoke(module.main, ["--python", "gguf=/nowhere/python"])
-        assert done.exit_code == 2
-        assert "is no program" in done.output
-
-
 def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:
     document = load("interop")
     columns = {(d["format"], d["decoder"]) for d in document["decoders"]}
@@ -142,26 +128,6 @@ def test_errors_are_those_of_the_model() -> None:
         errors.append(((x - y) ** 2).sum() / (x.astype(np.float64) ** 2).sum())
     assert row["nmse"] == float(np.mean(np.array(errors)))
     assert row["nmse_standard_error"] > 0
-
-
-def test_the_table_agrees_with_an_earlier_program() -> None:
-    document = load("model")
-    compared = [r for r in document["rows"] if "earlier" in r]
-    assert len(compared) >= 5
-    assert all(abs(r["standard_errors_from_earlier"]) < 5 for r in compared)
-    assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "Q4_K", "mxfp4, 2:4"}
-    assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"FP16", "BF16", "FP8 E4M3", "INT8", "Q4_0", "Q4_K", "Q6_K", "Q8_0"}
-    assert document["absent"] == []
-    assert all(r["measured"] > 0 and r["predicted"] > 0 for r in (*document["products"], *document["chains"]))
-
-
-def test_without_ggml_its_baseline_is_absent_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("gguf")
-    monkeypatch.delenv(GGML, raising=False)
-    assert not [m for m in list_methods() if m.format in BY_GGML]
-    absent = list_absent()
-    assert [a["format"] for a in absent] == ["Q4_K", "Q6_K"]
-    assert all(GGML in a["why"] for a in absent)
 
 
 def test_casts_and_channels_are_what_numpy_makes_of_them() -> None:

@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from mxspec import containers
 from mxspec.containers import ContainerError, convert, open_checkpoint
 from mxspec.containers.conventions import find_form
-from mxspec.containers.groups import Group
 from mxspec.containers.parts import RUN
 from mxspec.elements import decode_table
 from mxspec.formats import FLOAT32, get_block
@@ -53,10 +52,6 @@ def make_source(name: str, folder: Path) -> Path:
     if name == "modelopt-file":
         return modelopt_file(folder / "source.safetensors")
     return write_gguf(folder / "source.gguf", alignment=64, experts=name == "gguf-experts")
-
-
-def first_group(path: Path) -> Group:
-    return next(iter(open_checkpoint(path).blocks.values()))
 
 
 def file_of(folder: Path, name: str, convention: str) -> Path:

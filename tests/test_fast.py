@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from click.testing import CliRunner
 
 import mxspec
 from mxspec import blocks, dequantizing, fast
@@ -26,8 +23,6 @@ from mxspec.profiles.schema import AmaxNan, Profile, QuantizationSteps, ScaleSte
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale, find_tensor_amax
-from mxspec_conformance.cli.main import main
-from mxspec_lab import bench
 from mxspec_vectors.inputs import quantize_inputs
 from mxspec_vectors.points import TENSOR_AMAXES
 
@@ -417,29 +412,3 @@ def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
                 tuned = both[0].dequantize()
                 patch.setattr(fast, "dequantize", lambda *_: False)
                 np.testing.assert_array_equal(read_bits(tuned), read_bits(both[0].dequantize()))
-
-
-def test_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every row has its ratio, its spread and its bar; nothing else of the run is pinned."""
-    monkeypatch.setattr(bench, "IMPORT_RUNS", 1)
-    monkeypatch.setattr(bench, "find_spec", lambda name: None)
-    result = bench.run_bench(size=64, pairs=3)
-    assert json.loads(json.dumps(result)) == result
-    assert [row["bar"] for row in result["arrays"]][:6] == [12, 20, 12, None, 5, 2.4]
-    for row in result["arrays"]:
-        assert row["range"][0] <= row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1] <= row["range"][1]
-        assert row["met"] == (None if row["bar"] is None else row["ratio"] * row["bar"] >= 1)
-    assert [set(row) for row in [*result["torchao"], *result["commands"]]] == [{"what", "reason"}] * 4
-    text = bench.format_bench(result)
-    assert all(row["what"] in text for row in [*result["arrays"], *result["torchao"], *result["commands"]])
-    file = tmp_path / "bench.json"
-    done = CliRunner().invoke(bench.bench, ["--size", "32", "--pairs", "1", "--no-commands", "--json", str(file)])
-    assert done.exit_code == 0
-    assert json.loads(file.read_text())["command"] == "python -m mxspec_lab bench --size 32 --pairs 1 --no-commands"
-    for arguments in (["--size", "33"], ["--pairs", "0"]):
-        assert CliRunner().invoke(main, ["bench", *arguments]).exit_code == 2
-
-
-@pytest.mark.parametrize(("ratio", "text"), [(0.25, "1/4.0"), (1 / 7.44, "1/7.4"), (1.0, "1.0"), (2.5, "2.5")])
-def test_ratio_text(ratio: float, text: str) -> None:
-    assert bench.format_ratio(ratio) == text

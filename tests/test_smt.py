@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 
@@ -94,13 +93,6 @@ def test_element_forms_are_the_models(fmt: str) -> None:
     assert (arrays == want).all()
 
 
-def test_what_is_not_stated_is_refused() -> None:
-    steps = get_profile("nvfp4-te", "nvfp4").one_level
-    assert steps is not None
-    with pytest.raises(definition.UndefinedError, match="domain"):
-        definition.element_code(X, BYTE, steps, get_block("nvfp4"))
-
-
 def test_every_mutant_changes_one_place() -> None:
     assert len({m.id for m in MUTANTS}) == len(MUTANTS) >= 20
     texts = {fmt: write_c99([fmt]).text for fmt in sorted({m.format for m in MUTANTS})}
@@ -180,28 +172,3 @@ def test_the_committed_result_proves_what_the_page_says() -> None:
     assert all(r[first]["answer"] == "unsat" for r in document["claims"])
     assert others
     assert all(r[s]["answer"] != "sat" for r in document["claims"] for s in others if s in r)
-
-
-def test_another_solver_is_entered_beside_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mxspec_lab.smt import __main__ as command
-    from mxspec_lab.smt.solving import Answer, Solved
-
-    document = json.loads(REPORT.read_text("ascii"))
-    first = document["solvers"][0]
-    others = set(document["solvers"][1:])
-    document |= {"solvers": [first], "claims": [{k: v for k, v in r.items() if k not in others} for r in document["claims"] if r["function"] == "element"]}
-    claims = [c for c in command.list_claims("mxfp4") if c.function == "element"]
-    monkeypatch.setattr(command, "list_claims", lambda _: claims)
-    answers = iter([Solved("9", Answer.UNSAT, {}, 1.25), Solved("9", Answer.SAT, {}, 2.5), *[Solved("", Answer.UNKNOWN, {}, 3.0)] * 99])
-    monkeypatch.setattr(command, "solve", lambda *_: next(answers))
-    joined = command.join(document, ["mxfp4"], "z3", 3, command.Journal(None))
-    text = command.render(joined)
-    assert "; z3 9, limit 3 s." in text
-    assert "| unsat, 1.2 s | sat, 2.5 s |" in text
-    assert text.endswith("z3 9 was asked about 2 claims: 1 `unsat`, 1 `sat`, 0 not finished (-).")
-    document["claims"][0]["bytes"] += 1
-    with pytest.raises(click.ClickException, match="has changed since"):
-        command.join(document, ["mxfp4"], "z3", 3, command.Journal(None))
-    assert [m["id"] for m in document["mutants"]] == [m.id for m in MUTANTS]
-    assert sum(m.get("confirmed", False) for m in document["mutants"]) >= 20
-    assert all(c["check"] == "conforms" for c in document["controls"])

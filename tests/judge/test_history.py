@@ -297,7 +297,7 @@ def fail_where(special: str, function: Function) -> Function:
 
 @pytest.mark.all_calls
 @pytest.mark.parametrize(("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("threads", "state")])
-@pytest.mark.parametrize("operation", ["quantize_affine", "prune"])
+@pytest.mark.parametrize("operation", ["quantize_affine", "prune", "pack"])
 def test_code_that_fails_refuses_nothing(operation: str, special: str, topic: str) -> None:
     function, more = OPERATIONS[operation]
     report = check(SimpleNamespace(NAME="faulty", VERSION="1", **more, **{operation: fail_where(special, function)}), only=f"{operation}/*")
