@@ -15,7 +15,25 @@ from mxspec_lab.products.kernels import OUTPUTS, element_table, finish_float32, 
 from mxspec_lab.products.kinds import scatter
 
 from tests.judge.failing import list_failing
-from tests.judge.product_target import ALL, BFLOAT16, BIAS, E4M3, E5M2, FP4, INT8, NVFP4, ZERO, Call, Change, Target, drop, given, half, in_shape, multiply
+from tests.judge.product_target import (
+    ALL,
+    BFLOAT16,
+    BIAS,
+    E4M3,
+    E5M2,
+    FP4,
+    INT8,
+    NVFP4,
+    ZERO,
+    Call,
+    Change,
+    Target,
+    drop,
+    given,
+    half,
+    in_shape,
+    multiply,
+)
 
 LAID = "mxfp4/nibble-low+128x4"
 
