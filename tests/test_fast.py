@@ -19,10 +19,10 @@ from mxspec import blocks, dequantizing, fast
 from mxspec.elements import round_to
 from mxspec.expressions import AMAX, ONE, SF, M, X, const, exact, f32, if_less, if_nan
 from mxspec.formats import E2M1, E8M0, FLOAT32, INT8, UE4M3, BlockFormat, get_block
-from mxspec.profiles.schema import AmaxNan, Profile, QuantizationSteps, ScaleStep
+from mxspec.profiles.schema import Profile, QuantizationSteps, ScaleStep
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
-from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale, find_tensor_amax
+from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
 from mxspec_vectors.inputs import quantize_inputs
 from mxspec_vectors.points import TENSOR_AMAXES
 
@@ -376,25 +376,6 @@ def test_memory(fmt: str) -> None:
     t = mxspec.quantize(x, fmt, tensor_scale=scale)
     assert peak(lambda: mxspec.quantize(x, fmt, tensor_scale=scale), t.codes.nbytes + t.scales.nbytes) <= x.nbytes // 2
     assert peak(t.dequantize, x.nbytes) <= x.nbytes // 2
-
-
-@pytest.mark.parametrize(
-    ("lanes", "propagate", "skip"),
-    [
-        ([], 0, 0),
-        ([0.0, -0.0], 0, 0),
-        ([1.0, -3.0, 2.0], 0x40400000, 0x40400000),
-        ([-1.0, 3.0], 0x40400000, 0x40400000),
-        ([1e-45, -3e-45], 2, 2),
-        ([1.0, -np.inf], 0x7F800000, 0x7F800000),
-        ([1.0, np.nan, -2.0], 0x7FC00000, 0x40000000),
-        ([np.nan, -np.nan], 0x7FC00000, 0),
-    ],
-)
-def test_tensor_amax(lanes: list[float], propagate: int, skip: int) -> None:
-    x = np.array(lanes, np.float32).reshape(-1, 1)
-    assert find_tensor_amax(x) == propagate
-    assert find_tensor_amax(x, nan=AmaxNan.SKIP) == skip
 
 
 def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
