@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,12 +124,6 @@ def test_scales_without_a_tensor_scale() -> None:
     wide = mxspec.quantize(large, "fp4-16-ue5m3", profile="fp4-16-ue5m3/nvfp4-paper")
     assert (wide.scales.tolist(), set(wide.codes.reshape(-1).tolist())) == ([[0xFE]], {7})
     assert mxspec.quantize(large, "fp4-16-ue4m3", profile="fp4-16-ue4m3/nvfp4-paper").scales.tolist() == [[0x7E]]
-
-
-def test_it_is_exported(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["vectors", "export", str(tmp_path), "--kind", "npz", "--format", "mxfp4-16"])
-    assert done.exit_code == 0, done.output
-    assert [p.name for p in tmp_path.iterdir()] == ["mxfp4-16-mx-floor.npz"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
@@ -16,12 +15,9 @@ from mxspec_lab.interop import compare, draw_inputs, requantize
 from mxspec_lab.libraries import ask
 from mxspec_lab.model_level import (
     BOUNDED,
-    BY_GGML,
     DISTRIBUTIONS,
-    GGML,
     bound_element_error,
     check_bound,
-    list_absent,
     list_methods,
     measure_error,
 )
@@ -129,25 +125,6 @@ def test_errors_are_those_of_the_model() -> None:
         errors.append(((x - y) ** 2).sum() / (x.astype(np.float64) ** 2).sum())
     assert row["nmse"] == float(np.mean(np.array(errors)))
     assert row["nmse_standard_error"] > 0
-
-
-def test_the_table_agrees_with_an_earlier_program() -> None:
-    document = load("model")
-    compared = [r for r in document["rows"] if "earlier" in r]
-    assert len(compared) >= 5
-    assert all(abs(r["standard_errors_from_earlier"]) < 5 for r in compared)
-    assert {r["format"] for r in document["rows"]} >= {"mxfp4", "nvfp4", "mxint8", "int4", "Q4_0", "Q4_K", "mxfp4, 2:4"}
-    assert {r["format"] for r in document["rows"] if r["note"] == "baseline"} == {"FP16", "BF16", "FP8 E4M3", "INT8", "Q4_0", "Q4_K", "Q6_K", "Q8_0"}
-    assert document["absent"] == []
-
-
-def test_without_ggml_its_baseline_is_absent_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("gguf")
-    monkeypatch.delenv(GGML, raising=False)
-    assert not [m for m in list_methods() if m.format in BY_GGML]
-    absent = list_absent()
-    assert [a["format"] for a in absent] == ["Q4_K", "Q6_K"]
-    assert all(GGML in a["why"] for a in absent)
 
 
 def test_casts_and_channels_are_what_numpy_makes_of_them() -> None:

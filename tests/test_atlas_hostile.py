@@ -70,22 +70,6 @@ def test_a_document_of_another_shape_is_told_by_its_file(tmp_path: Path, documen
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("part", "value"), [("given", {"x": {"lane 2": 1.5}}), ("expected", {"codes": {"lane 2": 6}}), ("returned", {"codes": {"lane 2": "zz"}})]
-)
-def test_a_result_of_which_nothing_can_be_drawn_is_told_by_its_file(tmp_path: Path, part: str, value: object) -> None:
-    """Its schema allows any object where a deviation's lanes are."""
-    document = json.loads((ROOT / "reports/gpu/fbgemm-even-cuda.json").read_text("ascii"))
-    first = next(r["first"] for r in document["requirements"] if "lane 2" in str(r.get("first")))
-    first[part] = value
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(document))
-    done = run("site", path, "-o", tmp_path / "out")
-    assert done.exit_code == 2
-    assert done.output.startswith(f"mxspec: {path}: ")
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_shapes_hold_of_what_is_committed() -> None:
     """Every measurement that the commands write is drawn, and what lacks a field that is read is refused."""
     collection = read_collection([ROOT / "reports" / f for f in ("atlas", "identify", "gpu/bench-h200.json", "mutants/matrix.json")])
@@ -105,12 +89,18 @@ def test_the_shapes_hold_of_what_is_committed() -> None:
         ({"thread": "javascript:alert(1)"}, "https://"),
         ({"thread": "data:text/html,x"}, "https://"),
         ({"text": {"a": 1}}, "text is no text"),
+        ({"text": " "}, "lacks text"),
+        ({"upstream": "x"}, "has upstream"),
     ],
 )
 def test_a_finding_cannot_leave_its_folder_or_run_in_a_reader(change: dict[str, Any], words: str) -> None:
     finding = {"id": "a", "title": "t", "target": "t", "requirement": "r", "text": "t", "effect": "e"} | change
     with pytest.raises(ValueError, match=words):
         read_findings({"schema": FINDINGS, "findings": [finding]}, "f.json")
+    if "upstream" in change:
+        del finding["upstream"]
+        with pytest.raises(ValueError, match="one id"):
+            read_findings({"schema": FINDINGS, "findings": [finding, finding]}, "f.json")
 
 
 IDENTITIES = (
@@ -141,43 +131,6 @@ def test_a_file_of_somebody_else_stays(tmp_path: Path) -> None:
     assert (done.exit_code, (out / "index.html").read_text()) == (2, "mine")
     assert "of no earlier site" in done.output
     assert [p.name for p in out.iterdir()] == ["index.html"]
-
-
-@pytest.mark.parametrize("uses", [5, [], {"vectors": 5}, {"vectors": [5]}, {"vectors": [{"operation": [], "format": {}, "digest": 1}]}, {"vectors": [{"operation": "..", "format": "/etc", "digest": "", "profiles": 5}]}])
-def test_cases_that_are_none_make_no_result_current(tmp_path: Path, uses: object) -> None:
-    old = changed(lambda d: d["suite"].update(vectors="0" * 64))
-    (tmp_path / "x.json").write_text(json.dumps({"checks": [old], "uses": uses}))
-    (entry,) = read_collection([tmp_path]).entries
-    assert not entry.current
-
-
-def test_a_page_of_documentation_that_is_no_text(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.md").write_bytes(b"# A\n\xff")
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(RESULT))
-    done = run("site", path, "--docs", tmp_path / "docs", "-o", tmp_path / "out")
-    assert done.exit_code == 2
-    assert "a.md is not UTF-8 at byte 4" in done.output
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda d: d["requirements"].append(d["requirements"][0]), "2 times"),
-        (lambda d: d["requirements"][0].update(failing=10**9), "which no run says"),
-        (lambda d: d["requirements"][0].update(verdict="pass", cases=9, failing=3), "says pass with 3 of 9 failing"),
-        (lambda d: d["target"].update(version="  "), "names no version"),
-        (lambda d: d.update(suite="abc"), "suite"),
-    ],
-)
-def test_a_forged_result_does_not_join(tmp_path: Path, change: Change, words: str) -> None:
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(changed(change)))
-    done = run("submit", path, "--into", tmp_path / "in")
-    assert done.exit_code == 2
-    assert words in done.output
-    assert not (tmp_path / "in").exists()
 
 
 def test_submit_replaces_a_result_of_the_same_implementation_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,13 +111,6 @@ def test_ctrl_c_while_building(old_tree: Path) -> None:
     assert snapshot(old_tree.parent) == before
 
 
-def test_ctrl_c_while_writing(old_tree: Path) -> None:
-    before = snapshot(old_tree.parent)
-    done = run_code(INTERRUPTED, "vectors", "build", "--out", old_tree)
-    assert_one_message(done, 130, "mxspec: stopped")
-    assert snapshot(old_tree.parent) == before
-
-
 def test_failed_build_of_a_new_folder_leaves_no_file(tmp_path: Path) -> None:
     done = run_code(INTERRUPTED, "vectors", "build", "--out", tmp_path / "new" / "v1")
     assert_one_message(done, 130, "mxspec: stopped")
@@ -265,16 +258,6 @@ def test_check_replaces_the_result(place: Path) -> None:
 
 
 # export
-
-
-@unix
-@pytest.mark.parametrize("kind", ["npz", "c", "readmemh"])
-def test_full_disk_in_export(place: Path, kind: str) -> None:
-    before = snapshot(place)
-    done = run_code(LIMITED, 4000, "vectors", "export", place, "--kind", kind, "--format", "mxint8")
-    assert done.stderr.startswith(f"mxspec: {place}{os.sep}mxint8-mx-floor")
-    assert_one_message(done, 2, done.stderr.split(": File")[0] + ": File too large; nothing was changed")
-    assert snapshot(place) == before
 
 
 @each_error

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 import mxspec
 from mxspec import exact
@@ -18,7 +17,6 @@ from mxspec.rounding import NanPolicy, Rounding
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_vectors.inputs import quantize_inputs
 
-from tests.strategies import blocks
 from tests.support import (
     FLOAT_TYPES,
     NAN,
@@ -27,7 +25,6 @@ from tests.support import (
     ExactValues,
     Float32s,
     assert_same,
-    exact_quantize,
     float_bits,
     floats,
     reals_of,
@@ -84,17 +81,6 @@ def test_any_axis(fmt: str, axis: int) -> None:
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_first_axis_is_the_last_of_the_transpose(fmt: str) -> None:
-    x = tensor((2 * BLOCKS[fmt].k, 5), f"transpose {fmt}")
-    down, across = mxspec.quantize(x, fmt, axis=0), mxspec.quantize(x.T, fmt)
-    assert_same(down.codes, np.ascontiguousarray(across.codes.T))
-    assert_same(down.scales, np.ascontiguousarray(across.scales.T))
-    assert (down.axis, across.axis) == (0, 1)
-    square = tensor((64, 64), f"square {fmt}")
-    assert not np.array_equal(mxspec.quantize(square, fmt, axis=0).codes, mxspec.quantize(square, fmt, axis=1).codes)
-
-
-@pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0), (2, 0, 3), (0, 0)])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_empty_tensors(fmt: str, shape: tuple[int, ...], axis: int) -> None:
@@ -139,23 +125,6 @@ def test_ragged_tails(fmt: str, shape: tuple[int, ...]) -> None:
     values = result.dequantize()
     assert values.shape == shape
     assert_same(values, np.ascontiguousarray(unpadded.dequantize()[..., :length]))
-
-
-def test_pad_does_nothing_to_whole_blocks() -> None:
-    x = tensor((2, 64), "pad")
-    assert_same(mxspec.quantize(x, "mxfp4", pad=True).codes, mxspec.quantize(x, "mxfp4").codes)
-
-
-def test_ragged_axis_in_the_middle() -> None:
-    x = tensor((2, 5, 3), "middle")
-    result = mxspec.quantize(x, "nvfp4", axis=1, pad=True)
-    assert (result.codes.shape, result.scales.shape, result.shape) == ((2, 16, 3), (2, 1, 3), (2, 5, 3))
-    assert result.dequantize().shape == (2, 5, 3)
-    for row in range(2):
-        for column in range(3):
-            line = mxspec.quantize(np.ascontiguousarray(x[row, :, column]), "nvfp4", pad=True)
-            assert_same(np.ascontiguousarray(result.codes[row, :, column]), line.codes)
-            assert_same(np.ascontiguousarray(result.scales[row, :, column]), line.scales)
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -226,10 +195,6 @@ def test_fields(fmt: str) -> None:
         setattr(result, "codes", x)  # noqa: B010  # mypy would refuse the assignment
 
 
-def test_a_list_is_an_array() -> None:
-    assert mxspec.quantize([1.0] * 32, "mxfp4").codes.tolist() == [6] * 32
-
-
 @pytest.mark.parametrize("kind", FLOAT_TYPES)
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_outputs_are_rounded_once(fmt: str, kind: str) -> None:
@@ -253,17 +218,6 @@ def test_outputs_are_rounded_once(fmt: str, kind: str) -> None:
     assert_same(got, ExactValues(fmt, profile, None).bits(tiled, scales, kind))
     finite = np.isfinite(got.astype(np.float32))
     assert finite.any()
-
-
-def test_float16_output_by_hand() -> None:
-    """Subnormal ties go to even; 65520 and more is Inf."""
-    codes = np.zeros(32, np.uint8)
-    codes[:4] = [5, 6, 7, 0x7F]
-    tiny = mxspec.dequantize(codes, np.array([127 + 6 - 25], np.uint8), "mxint8", dtype=np.float16)
-    assert tiny.view(np.uint16)[:4].tolist() == [2, 3, 4, 0x40]  # 2.5, 3, 3.5, 63.5 steps of 2^-24
-    big = mxspec.dequantize(codes, np.array([127 + 15], np.uint8), "mxint8", dtype=np.float16)
-    assert big[:4].tolist() == [2560.0, 3072.0, 3584.0, 65024.0]
-    assert mxspec.dequantize(codes, np.array([127 + 16], np.uint8), "mxint8", dtype=np.float16)[3] == np.inf
 
 
 @pytest.mark.parametrize("name", ["nvfp4-te", "nvfp4-paper"])
@@ -326,18 +280,6 @@ def test_tiles(name: str, two_level: bool) -> None:
     assert result.dequantize().shape == (32, 32)
 
 
-def test_the_tile_case_of_the_vectors() -> None:
-    case = next(c for c in quantize_inputs("nvfp4") if c.block == (16, 16))
-    assert case.tensor_amax is not None
-    scale = derive_tensor_scale(case.tensor_amax, get_profile("nvfp4-te", "nvfp4"))
-    result = mxspec.quantize(case.x, "nvfp4", block=(16, 16), tensor_scale=scale)
-    codes, scales = exact_tile(case.x, "nvfp4-te", scale)
-    assert_same(result.codes, codes)
-    assert_same(result.scales, scales)
-    rows = mxspec.quantize(case.x, "nvfp4", tensor_scale=scale)
-    assert not np.array_equal(rows.scales, result.scales)
-
-
 def test_tiles_along_the_other_axis_and_in_batches() -> None:
     """Rows of a tile run along the axis before `axis`, after it where `axis` is first."""
     x = tensor((3, 32, 16), "batches")
@@ -366,19 +308,6 @@ def test_ragged_tiles() -> None:
     assert_same(result.scales, scales)
     assert result.shape == (5, 20)
     assert result.dequantize().shape == (5, 20)
-
-
-@pytest.mark.parametrize("fmt", FORMATS)
-@given(data=st.data())
-def test_padding_lanes_change_nothing(fmt: str, data: st.DataObject) -> None:
-    """A block cut short and padded is the block with zeros there."""
-    x = data.draw(blocks(fmt))
-    length = data.draw(st.integers(1, BLOCKS[fmt].k))
-    cut = x.copy()
-    cut[length:] = 0
-    padded, whole = mxspec.quantize(x[:length], fmt, pad=True), mxspec.quantize(cut, fmt)
-    assert_same(padded.codes, whole.codes)
-    assert_same(padded.scales, whole.scales)
 
 
 def test_many_blocks_equal_few() -> None:
@@ -442,10 +371,3 @@ def test_random_bits_under_a_nan_scale() -> None:
     result = mxspec.quantize(x, "mxfp4", random_bits=np.full(32, 2**32 - 1, np.uint32))
     assert result.scales.tolist() == [0xFF]
     assert not result.codes.any()
-
-
-def test_scales_and_codes_of_the_public_example() -> None:
-    t = mxspec.quantize(np.linspace(-1, 1, 32, dtype=np.float32), "mxfp4")
-    scales, codes = exact_quantize(np.linspace(-1, 1, 32, dtype=np.float32)[None, :], "mxfp4", t.profile, None)
-    assert t.codes.tolist() == codes[0].tolist()
-    assert t.scales.tolist() == scales[0].tolist() == [125]

@@ -101,17 +101,6 @@ def test_fuzzing_saves_what_it_finds_and_replays_it(run: Run, tmp_path: Path) ->
     assert (code, out.splitlines()[-1]) == (0, "1 of 1 cases pass")
 
 
-def test_the_same_seed_and_batches_give_the_same_result(run: Run, tmp_path: Path) -> None:
-    documents = []
-    for name in ("one.json", "two.json"):
-        run("fuzz", PLANTED / "two_maxima.py", "--batches", 1, "--seed", 3, "--jobs", 1, "--json", name)
-        document = json.loads((tmp_path / name).read_text())
-        for key in ("environment", "seconds"):
-            del document[key]
-        documents.append(document)
-    assert documents[0] == documents[1]
-
-
 def test_the_environments_seed_is_taken_and_must_be_a_number(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXSPEC_SEED", "41")
     code, out, _ = run("fuzz", "mxspec", "--format", "mxfp4", "--batches", 1, "--jobs", 1)
@@ -121,14 +110,6 @@ def test_the_environments_seed_is_taken_and_must_be_a_number(run: Run, monkeypat
     code, _, err = run("fuzz", "mxspec", "--format", "mxfp4", "--batches", 1, "--jobs", 1)
     assert code == 2
     assert "MXSPEC_SEED='many' is not a seed" in err
-
-
-def test_a_state_of_another_campaign_is_refused(run: Run) -> None:
-    first = ("fuzz", "mxspec", "--format", "mxfp4", "--batches", 1, "--jobs", 1, "--state", "kept")
-    assert run(*first, "--seed", 1)[0] == 0
-    code, _, err = run(*first, "--seed", 2)
-    assert code == 2
-    assert "kept belongs to a campaign that differs in seed" in err
 
 
 def test_fuzzing_that_ends_before_the_first_batch_says_so(run: Run) -> None:

@@ -58,10 +58,6 @@ def test_places_that_are_none(arguments: list[str], words: str) -> None:
     assert words in done.output
 
 
-def test_the_catalogue_as_data() -> None:
-    assert len(json.loads(run("layouts", "--json").output)) == len(list_layouts())
-
-
 def test_distinguish_says_why_and_takes_short_names() -> None:
     done = run("distinguish", "torchao/rceil/eager", "mx-rceil", "--format", "mxfp4")
     assert done.exit_code == 0
@@ -112,22 +108,6 @@ def test_other_tensor_scales_are_refused(text: str) -> None:
 def test_a_negative_tensor_scale_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is negative; it follows from a tensor's largest magnitude"):
         parse_tensor_scale(text)
-
-
-def test_prove_wants_a_format_of_several_alone(tmp_path: Path) -> None:
-    target = tmp_path / "two.py"
-    target.write_text("FORMATS = ['mxfp4', 'mxint8']\ndef quantize(x, fmt): return None\n", "utf-8")
-    done = run("prove", target)
-    assert done.exit_code == 2
-    assert "two offers mxfp4, mxint8; pass --format with one of them" in done.output
-
-
-def test_fuzz_of_a_target_that_answers_nothing(tmp_path: Path) -> None:
-    target = tmp_path / "mute.py"
-    target.write_text("FORMATS = ['mxfp4']\ndef quantize(x, fmt): raise ValueError('no')\n", "utf-8")
-    done = run("fuzz", target, "--batches", "1", "--jobs", "1", "--seed", "1")
-    assert done.exit_code == 2
-    assert "if it answers no call, `mxspec check` says why" in done.output
 
 
 @pytest.mark.parametrize(

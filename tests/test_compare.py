@@ -23,8 +23,7 @@ from mxspec_conformance import check
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.impact import Data, normal_data
 from mxspec_conformance.render import RENDERERS
-from mxspec_conformance.render.impact import describe_impact
-from mxspec_conformance.results.report import FormatResult, Impact, read_report
+from mxspec_conformance.results.report import Impact, read_report
 
 from tests.support import assert_same
 
@@ -119,23 +118,6 @@ class TestImpact:
             assert "100 % of scales" in RENDERERS[kind]([document]).decode("utf-8")
         del document["formats"][0]["impact"]  # an older result
         assert read_report(document).formats[0].impact == []
-
-    def test_words(self) -> None:
-        result = FormatResult("mxfp4", "mx-floor", "nearest", False, 3, 10)
-        result.impact = [
-            Impact(data="a", codes=1_000_000, codes_differ=1, values_differ=999_999, scales=100, scales_differ=100, sqnr=18.5, sqnr_profile=19.0, largest=0.5, largest_profile=0.25),
-            Impact(data="b", codes=10, scales=1, largest=0.0, largest_profile=0.0),
-            Impact(data="c", note="too small"),
-        ]  # fmt: skip
-        assert describe_impact(result) == [
-            "on a: under 0.01 % of codes differ (over 99.99 % in value), 100 % of scales; SQNR 18.50 dB, the profile's 19.00; "
-            "largest error 0.5, 0.25",
-            "on b: no code and no scale differs; no error",
-            "on c: not measured: too small",
-        ]
-        result.distance, result.impact = 0, result.impact[:1]
-        assert describe_impact(result) == []
-
 
 class TestFiles:
     """`read_numbers`."""

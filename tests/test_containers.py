@@ -23,11 +23,11 @@ from mxspec.containers.conventions import FORMS, Form
 from mxspec.containers.dtypes import GGML_TYPES, SAFETENSORS_BITS
 from mxspec.containers.header import Tensor
 from mxspec.containers.safetensors import lay_out
-from mxspec.containers.scalars import convert_bits, decode_values
-from mxspec.formats import FLOAT32, get_block
+from mxspec.containers.scalars import convert_bits
+from mxspec.formats import FLOAT32
 from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
-from mxspec.reals import decode_real, divide, encode_real, make_real, multiply
+from mxspec.reals import encode_real, make_real
 from mxspec.rounding import Overflow
 from mxspec.tensorscale import TensorScale
 
@@ -35,13 +35,10 @@ from tests.containers.build import (
     FILES,
     LIBRARY_DTYPES,
     LIBRARY_FILES,
-    modelopt_file,
     mxfp4_gpt_oss,
     pack_ggml,
     random_codes,
     random_scales,
-    rewrite,
-    split_safetensors,
     write_gguf,
     write_safetensors,
 )
@@ -310,20 +307,6 @@ def test_scales_without_counterpart_are_refused(bits: int) -> None:
             convert_bits(bits, KINDS[0], KINDS[1])
 
 
-def test_decoded_values_are_exact_products_rounded_once() -> None:
-    fmt, random = get_block("nvfp4"), rng("decode values")
-    scales = [random.randrange(1, 0x7F800000) for _ in range(12)] + [1, 0x7F7FFFFF, 0x00800000, 0x3F800000]
-    for bits in scales:
-        scale = decode_real(bits, FLOAT32)
-        for kind, combine in ((TensorScaleKind.DECODE, multiply), (TensorScaleKind.ENCODE, divide)):
-            found = decode_values(bits, kind, fmt).astype(np.float32)
-            for sf in random.sample(range(127), 20):
-                for q in range(16):
-                    product = multiply(decode_real(sf, fmt.scale), decode_real(q, fmt.element))
-                    due = encode_real(combine(product, scale), FLOAT32, overflow=Overflow.OWN)
-                    assert int(found[sf, q].view(np.uint32)) == due, (bits, kind, sf, q)
-
-
 # Which tensors belong together
 
 
@@ -349,26 +332,6 @@ def test_plain_fp8_checkpoints_are_not_taken_for_block_quantized(tmp_path: Path)
     checkpoint = open_checkpoint(path)
     assert not checkpoint.blocks
     assert not checkpoint.doubts
-
-
-def test_index_of_shards(tmp_path: Path) -> None:
-    source = modelopt_file(tmp_path / "whole.safetensors")
-    table, data = split_safetensors(source)
-    table.pop("__metadata__")
-    weights: dict[str, str] = {}
-    names = sorted(table)
-    for i in range(2):
-        name, out, own = f"model-{i}.safetensors", b"", {}
-        for key in names[i::2]:
-            begin, end = table[key]["data_offsets"]
-            own[key] = {**table[key], "data_offsets": [len(out), len(out) + end - begin]}
-            out += data[begin:end]
-            weights[key] = name
-        rewrite(tmp_path / name, own, out)
-    source.unlink()
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
-    for path in (tmp_path, tmp_path / "model.safetensors.index.json"):
-        assert len(open_checkpoint(path).blocks) == 3
 
 
 @pytest.mark.parametrize("name", ["../x.safetensors", "/etc/passwd", "a/b", "", ".."])

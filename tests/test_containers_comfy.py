@@ -107,24 +107,6 @@ def test_marks_keep_what_else_they_say(tmp_path: Path) -> None:
     assert not [n for n in open_checkpoint(tmp_path / "plain.safetensors").tensors if "comfy" in n]
 
 
-@pytest.mark.parametrize("mark", ['{"format": "mxfp8"}', "7", "\ud800", None], ids=["another", "no JSON", "half a character", "none"])
-def test_a_kept_mark_that_is_not_the_tensors_is_not_used(mark: str | None, tmp_path: Path) -> None:
-    there, back = tmp_path / "there.safetensors", tmp_path / "back.safetensors"
-    convert(NVFP4, there, "modelopt")
-    table, data = split_safetensors(there)
-    origin = json.loads(table["__metadata__"]["mxspec.origin"])
-    origin["tensors"][Q]["mark"] = mark
-    table["__metadata__"]["mxspec.origin"] = json.dumps(origin)
-    rewrite(there, table, data)
-    if mark == "\ud800":
-        with pytest.raises(ContainerError, match="damaged"):
-            convert(there, back, "comfy-kitchen")
-        return
-    convert(there, back, "comfy-kitchen")
-    assert open_checkpoint(back).blocks[Q].form.convention == "comfy-kitchen"
-    assert np.array_equal(open_checkpoint(back).read(Q).codes, open_checkpoint(NVFP4).read(Q).codes)
-
-
 @pytest.mark.parametrize(
     "text", [b'{"format": "nvfp4" ', b'{"Format": "nvfp4"}', b'{"format":      4 }', b"\xff" * 19, b"[" * 19, b"[                 ]"],
     ids=["cut off", "no format", "a number", "no UTF-8", "nested", "a list"],

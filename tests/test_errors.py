@@ -105,13 +105,61 @@ def test_float64_that_is_not_float32(value: float) -> None:
     refused(q([1.0] * 31 + [value]), ValueError, f"x[31] = np.float64({value!r})")
 
 
-def test_scalars() -> None:
-    refused(q(np.float32(1)), ValueError, "x has no axis to cut into blocks; pass at least one dimension")
-    refused(q(1.0), ValueError, "x has no axis to cut into blocks")
-    refused(
-        dq(np.uint8(1), np.uint8(1)), ValueError, "codes has no axis to cut into blocks; pass at least one dimension"
-    )
-    refused(q(1.0, "nvfp4", block=(16, 16)), ValueError, "x has no axis")
+WORDS = np.zeros(32, np.uint32)
+ENCODE_SCALE = mxspec.TensorScale.from_float("encode", 2.0)
+DIRTY_CODES = np.array([0, 0, 0, 0x21, *[0] * 28], np.uint8)
+#: What is wrong -> the call, the error, and parts of its message.
+REFUSED: dict[str, tuple[Call, type[Exception], tuple[str, ...]]] = {
+    "a number": (q(np.float32(1)), ValueError, ("x has no axis to cut into blocks; pass at least one dimension",)),
+    "a float": (q(1.0), ValueError, ("x has no axis to cut into blocks",)),
+    "one code": (dq(np.uint8(1), np.uint8(1)), ValueError, ("codes has no axis to cut into blocks; pass at least one dimension",)),
+    "a number in tiles": (q(1.0, "nvfp4", block=(16, 16)), ValueError, ("x has no axis",)),
+    **{f"axis {axis!r}": (take(axis=axis), TypeError, (f"axis is a {type(axis).__name__}; pass an integer",)) for axis in (1.0, "0", None, (0,)) for take in (q, dq)},
+    "block of 32": (q(X16, "nvfp4", block=(1, 32)), ValueError, ("block = (1, 32)", "nvfp4; allowed are (1, 16), (16, 16)")),
+    "a row in tiles": (q(X16, "nvfp4", block=(16, 16)), ValueError, ("block = (16, 16) needs two axes, x has 1",)),
+    "profile of another format": (q(profile="nvfp4-te"), ValueError, ("profile nvfp4-te does not cover mxfp4, only nvfp4; those of mxfp4 are mx-floor",)),
+    "the same to dequantize": (dq(profile="nvfp4-te"), ValueError, ("profile nvfp4-te does not cover mxfp4",)),
+    "the profile itself": (q(profile=get_profile("nvfp4-te", "nvfp4")), ValueError, ("profile nvfp4-te does not cover mxfp4",)),
+    "profile without tensor scale": (ts(profile="mx-floor"), ValueError, ("profile mx-floor does not cover nvfp4, only mxfp4, mxfp6_e2m3",)),
+    "packed codes": (dq(DIRTY_CODES), ValueError, ("codes[3] = 0x21 has more than the 4 bits of e2m1; are the codes packed?",)),
+    "a signed scale": (dq(CODES[:16], np.array([0xB8], np.uint8), "nvfp4"), ValueError, ("scales[0] = 0xb8 has more than the 7 bits of ue4m3",)),
+    "rounding": (enc(rounding="nearest"), ValueError, ("'nearest' is not a valid Rounding", "rne, rna, rnz, rnu, rtz, rtn, rtp, sr")),
+    "overflow": (enc(overflow="clip"), ValueError, ("'clip' is not a valid Overflow", "saturate, own, saturate-finite")),
+    "NaN policy": (enc(nan="zeros"), ValueError, ("'zeros' is not a valid NanPolicy", "max-positive", "raise")),
+    "sign": (enc(element="e8m0", sign="drop"), ValueError, ("sign='drop'; allowed are 'raise' and 'ignore'",)),
+    "kind": (lambda: mxspec.TensorScale.from_float("max", 0), ValueError, ("'max' is not a valid TensorScaleKind", "decode, encode, amax")),
+    "own overflow": (enc(overflow="own"), ValueError, ("e2m1 has neither Inf nor NaN", "overflow='own'", "use overflow='saturate'")),
+    "finite overflow": (enc(element="int8", overflow="saturate-finite"), ValueError, ("int8 has neither", "use overflow='saturate'")),
+    "own NaN": (enc(nan="nan"), ValueError, ("e2m1 has no NaN", "nan='nan'", "choose one of max-positive")),
+    "no words": (enc(rounding="sr"), ValueError, ("rounding='sr' needs random_bits: one unsigned word for each element of x",)),
+    "words to nearest": (enc(random_bits=WORDS), ValueError, ("random_bits were given, but rounding='rne' takes none; pass rounding='sr'",)),
+    **{f"words {w.dtype}": (enc(rounding="sr", random_bits=w), TypeError, ("random_bits has dtype", "pass unsigned integers, uint32 say")) for w in (WORDS.astype(np.int64), WORDS.astype(np.float32))},
+    "words in a list": (enc(rounding="sr", random_bits=[1] * 32), TypeError, ("random_bits has dtype", "pass unsigned integers")),
+    "a word too few": (enc(rounding="sr", random_bits=WORDS[:31]), ValueError, ("random_bits has shape (31,), x has (32,)", "one word for each")),
+    **{f"{n} random bits": (enc(rounding="sr", random_bits=WORDS, sr_bits=n), ValueError, (f"sr_bits = {n}; allowed are 1 to 32",)) for n in (0, -1, 33, 64)},
+    **{f"random bits {n!r}": (enc(rounding="sr", random_bits=WORDS, sr_bits=n), TypeError, (f"sr_bits is a {type(n).__name__}; pass an integer",)) for n in (8.0, "8", True, None)},
+    "words of blocks": (q(random_bits=WORDS[None]), ValueError, ("random_bits has shape (1, 32), x has (32,); pass one word for each element",)),
+    "signed words of blocks": (q(random_bits=WORDS.astype(np.int32)), TypeError, ("random_bits has dtype int32; pass unsigned integers",)),
+    "64 random bits of blocks": (q(random_bits=WORDS, sr_bits=64), ValueError, ("sr_bits = 64; allowed are 1 to 32",)),
+    **{f"tensor scale {s!r}": (q(X16, "nvfp4", tensor_scale=s), TypeError, (f"tensor_scale is a {type(s).__name__}; pass a TensorScale", "bare number", "'auto'")) for s in (1.0, np.float32(2), 3, "max", b"auto")},
+    "tensor scale of values": (dq(CODES[:16], SCALES, "nvfp4", tensor_scale=1.0), TypeError, ("tensor_scale is a float; pass a TensorScale",)),
+    "auto of values": (dq(CODES[:16], SCALES, "nvfp4", tensor_scale="auto"), TypeError, ("tensor_scale is a str", "for quantize 'auto'")),
+    "kind of tensor scale": (q(X16, "nvfp4", tensor_scale=ENCODE_SCALE), ValueError, ("tensor_scale is of kind encode, profile nvfp4-te stores amax", "pass convert=True to convert it")),
+    "no place for it": (q(tensor_scale=ENCODE_SCALE), ValueError, ("profile mx-floor has no tensor scale; pass tensor_scale=None",)),
+    "auto without place": (q(tensor_scale="auto"), ValueError, ("mxfp4 has no tensor scale; only nvfp4 has one",)),
+    "no tensor scale": (q(X16, "nvfp4", profile="vllm-0.33/nvfp4/kernel"), ValueError, ("no tensor scale was given", "vllm-0.33/nvfp4/kernel has no such form", "pass tensor_scale='auto' or a")),
+    "no float32": (lambda: mxspec.TensorScale.from_float("decode", 0.1), ValueError, ("value = ", "not exactly a float32", "round it yourself")),
+    "no bits": (lambda: mxspec.TensorScale(ENCODE_SCALE.kind, -1), ValueError, ("bits = -0x1 are not those of a float32; pass 0 to 0xffffffff",)),
+    "a profile's id": (lambda: mxspec.register_profile(replace(get_profile("mx-floor", "mxfp4"), summary="x")), ValueError, ("the profile id 'mx-floor' is taken; choose a new one",)),
+    "a format's name": (lambda: mxspec.register_scalar(replace(ELEMENTS["e2m1"], bias=2)), ValueError, ("the name 'e2m1' is taken by another format; choose a new name",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_wrong_is_refused_in_words(what: str) -> None:
+    call, error, parts = REFUSED[what]
+    refused(call, error, *parts)
+    assert ELEMENTS["e2m1"].bias == 1
 
 
 @pytest.mark.parametrize("axis", [1, -2, 7, -100])
@@ -120,12 +168,6 @@ def test_axis_out_of_range(axis: int) -> None:
     refused(q(axis=axis), ValueError, *parts)
     refused(dq(axis=axis), ValueError, *parts)
     refused(q(np.ones((2, 3, 32), np.float32), axis=3), ValueError, "axis = 3", "3 dimensions; allowed are -3 to 2")
-
-
-@pytest.mark.parametrize("axis", [1.0, "0", None, (0,)])
-def test_axis_of_another_type(axis: Any) -> None:
-    refused(q(axis=axis), TypeError, f"axis is a {type(axis).__name__}; pass an integer")
-    refused(dq(axis=axis), TypeError, f"axis is a {type(axis).__name__}; pass an integer")
 
 
 @pytest.mark.parametrize(("fmt", "length"), [(f, n) for f in BLOCKS for n in (1, BLOCKS[f].k - 1, BLOCKS[f].k + 1)])
@@ -144,11 +186,6 @@ def test_ragged_axis(fmt: str, length: int) -> None:
 @pytest.mark.parametrize("block", [(32, 32), (16, 16), (1, 16), 32, [1, 32], "1x32"])
 def test_block_shapes_of_mx(block: Any) -> None:
     refused(q(block=block), ValueError if isinstance(block, tuple) else TypeError, f"block = {block}", "is not a block shape of mxfp4; allowed are (1, 32)")
-
-
-def test_block_shapes_of_nvfp4() -> None:
-    refused(q(X16, "nvfp4", block=(1, 32)), ValueError, "block = (1, 32)", "nvfp4; allowed are (1, 16), (16, 16)")
-    refused(q(X16, "nvfp4", block=(16, 16)), ValueError, "block = (16, 16) needs two axes, x has 1")
 
 
 @pytest.mark.parametrize("fmt", ["mxfp5", "e2m1", "", "MXFP4", 4, None])
@@ -180,12 +217,6 @@ def test_unknown_profiles(profile: str) -> None:
     )
 
 
-def test_profiles_of_other_formats() -> None:
-    for call in (q(profile="nvfp4-te"), dq(profile="nvfp4-te"), q(profile=get_profile("nvfp4-te", "nvfp4"))):
-        refused(call, ValueError, "profile nvfp4-te does not cover mxfp4, only nvfp4; those of mxfp4 are mx-floor")
-    refused(ts(profile="mx-floor"), ValueError, "profile mx-floor does not cover nvfp4, only mxfp4, mxfp6_e2m3")
-
-
 WRONG_CODES: dict[str, Any] = {
     "int64": np.zeros(32, np.int64),
     "int8": np.zeros(32, np.int8),
@@ -214,15 +245,6 @@ def test_codes_with_dirty_bits(element: str, width: int, dirty: int) -> None:
     refused(dec(np.uint8(dirty), element), ValueError, f"codes = {dirty:#04x} {hint}")
     codes[1, 30] = dirty - 1 if element != "e3m2" else 0x3F
     mxspec.decode(codes, element)
-
-
-def test_dirty_bits_in_blocks() -> None:
-    codes = CODES.copy()
-    codes[3] = 0x21
-    refused(dq(codes), ValueError, "codes[3] = 0x21 has more than the 4 bits of e2m1; are the codes packed?")
-    scales = np.array([0xB8], np.uint8)
-    refused(dq(CODES[:16], scales, "nvfp4"), ValueError, "scales[0] = 0xb8 has more than the 7 bits of ue4m3")
-    assert mxspec.dequantize(CODES, np.array([0xB8], np.uint8), "mxfp4").shape == (32,)
 
 
 @pytest.mark.parametrize(
@@ -256,29 +278,6 @@ def test_output_dtypes_by_name() -> None:
     assert found == [np.float32, np.float16, BFLOAT, BFLOAT]
 
 
-def test_unknown_choices_list_the_known() -> None:
-    refused(
-        enc(rounding="nearest"),
-        ValueError,
-        "'nearest' is not a valid Rounding",
-        "rne, rna, rnz, rnu, rtz, rtn, rtp, sr",
-    )
-    refused(enc(overflow="clip"), ValueError, "'clip' is not a valid Overflow", "saturate, own, saturate-finite")
-    refused(enc(nan="zeros"), ValueError, "'zeros' is not a valid NanPolicy", "max-positive", "raise")
-    refused(enc(element="e8m0", sign="drop"), ValueError, "sign='drop'; allowed are 'raise' and 'ignore'")
-    kinds = ("'max' is not a valid TensorScaleKind", "decode, encode, amax")
-    refused(lambda: mxspec.TensorScale.from_float("max", 0), ValueError, *kinds)
-    refused(lambda: mxspec.Rounding("up"), ValueError, "'up' is not a valid Rounding; allowed are rne")
-
-
-def test_policies_that_a_format_cannot_honour() -> None:
-    refused(
-        enc(overflow="own"), ValueError, "e2m1 has neither Inf nor NaN", "overflow='own'", "use overflow='saturate'"
-    )
-    refused(enc(element="int8", overflow="saturate-finite"), ValueError, "int8 has neither", "use overflow='saturate'")
-    refused(enc(nan="nan"), ValueError, "e2m1 has no NaN", "nan='nan'", "choose one of max-positive")
-
-
 def test_nan_that_is_forbidden() -> None:
     x = np.ones((2, 3), np.float32)
     x[1, 2] = np.nan
@@ -303,92 +302,6 @@ def test_negative_scales(element: str) -> None:
     )
     refused(enc(x, element), ValueError, "x[1, 0] ", *parts)
     refused(enc(np.float32(-0.5), element), ValueError, "x ", *parts)
-
-
-def test_random_bits_of_encode() -> None:
-    words = np.zeros(32, np.uint32)
-    refused(enc(rounding="sr"), ValueError, "rounding='sr' needs random_bits: one unsigned word for each element of x")
-    refused(
-        enc(random_bits=words), ValueError, "random_bits were given, but rounding='rne' takes none; pass rounding='sr'"
-    )
-    for wrong in (words.astype(np.int64), words.astype(np.float32), [1] * 32):
-        refused(
-            enc(rounding="sr", random_bits=wrong),
-            TypeError,
-            "random_bits has dtype",
-            "pass unsigned integers, uint32 say",
-        )
-    refused(
-        enc(rounding="sr", random_bits=words[:31]),
-        ValueError,
-        "random_bits has shape (31,), x has (32,)",
-        "one word for each",
-    )
-    for bits in (0, -1, 33, 64):
-        refused(
-            enc(rounding="sr", random_bits=words, sr_bits=bits), ValueError, f"sr_bits = {bits}; allowed are 1 to 32"
-        )
-    for kind, bits in (("float", 8.0), ("str", "8"), ("bool", True), ("NoneType", None)):
-        refused(enc(rounding="sr", random_bits=words, sr_bits=bits), TypeError, f"sr_bits is a {kind}; pass an integer")
-
-
-def test_random_bits_of_quantize() -> None:
-    words = np.zeros((1, 32), np.uint32)
-    refused(
-        q(random_bits=words), ValueError, "random_bits has shape (1, 32), x has (32,); pass one word for each element"
-    )
-    refused(q(random_bits=np.zeros(32, np.int32)), TypeError, "random_bits has dtype int32; pass unsigned integers")
-    refused(q(random_bits=words[0], sr_bits=64), ValueError, "sr_bits = 64; allowed are 1 to 32")
-
-
-def test_tensor_scales() -> None:
-    for bare in (1.0, np.float32(2), 3, "max", b"auto"):
-        refused(
-            q(X16, "nvfp4", tensor_scale=bare),
-            TypeError,
-            f"tensor_scale is a {type(bare).__name__}; pass a TensorScale",
-            "bare number",
-            "'auto'",
-        )
-    refused(dq(CODES[:16], SCALES, "nvfp4", tensor_scale=1.0), TypeError, "tensor_scale is a float; pass a TensorScale")
-    refused(
-        dq(CODES[:16], SCALES, "nvfp4", tensor_scale="auto"), TypeError, "tensor_scale is a str", "for quantize 'auto'"
-    )
-    encode_scale = mxspec.TensorScale.from_float("encode", 2.0)
-    refused(
-        q(X16, "nvfp4", tensor_scale=encode_scale), ValueError,
-        "tensor_scale is of kind encode, profile nvfp4-te stores amax", "pass convert=True to convert it",
-    )  # fmt: skip
-    refused(q(tensor_scale=encode_scale), ValueError, "profile mx-floor has no tensor scale; pass tensor_scale=None")
-    refused(q(tensor_scale="auto"), ValueError, "mxfp4 has no tensor scale; only nvfp4 has one")
-    refused(
-        q(X16, "nvfp4", profile="vllm-0.33/nvfp4/kernel"), ValueError,
-        "no tensor scale was given", "vllm-0.33/nvfp4/kernel has no such form", "pass tensor_scale='auto' or a",
-    )  # fmt: skip
-    refused(
-        lambda: mxspec.TensorScale.from_float("decode", 0.1),
-        ValueError,
-        "value = ",
-        "not exactly a float32",
-        "round it yourself",
-    )
-    refused(
-        lambda: mxspec.TensorScale(encode_scale.kind, -1),
-        ValueError,
-        "bits = -0x1 are not those of a float32; pass 0 to 0xffffffff",
-    )
-
-
-def test_registries() -> None:
-    mine = replace(get_profile("mx-floor", "mxfp4"), summary="another")
-    refused(lambda: mxspec.register_profile(mine), ValueError, "the profile id 'mx-floor' is taken; choose a new one")
-    other = replace(ELEMENTS["e2m1"], bias=2)
-    refused(
-        lambda: mxspec.register_scalar(other),
-        ValueError,
-        "the name 'e2m1' is taken by another format; choose a new name",
-    )
-    assert ELEMENTS["e2m1"].bias == 1
 
 
 def test_an_id_of_a_stack_is_taken_before_its_profiles_load() -> None:

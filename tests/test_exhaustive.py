@@ -123,18 +123,6 @@ def test_every_value_encodes_to_its_own_code(name: str, rounding: Rounding) -> N
     assert_same(again, codes)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_every_value_survives_stochastic_rounding(name: str) -> None:
-    fmt = FORMATS[name]
-    codes = np.array([c for c in range(fmt.code_count) if not fmt.is_nan(c) and (name, c) != ("int8", 0x80)], np.uint8)
-    overflow = Overflow.OWN if fmt.inf_code is not None else Overflow.SATURATE
-    values = mxspec.decode(codes, name)
-    for word in (0, 1, 128, 255):
-        words = np.full(codes.shape, word, np.uint8)
-        again = mxspec.encode(values, name, rounding="sr", overflow=overflow, random_bits=words, sr_bits=8)
-        assert_same(again, codes)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_sixteen_bit_numbers_widen_exactly(dtype: str) -> None:
     x = all_of(dtype)
@@ -179,7 +167,7 @@ def test_values_midpoints_and_their_neighbours(name: str, overflow: Overflow, ro
 
 
 @pytest.mark.parametrize(("name", "overflow"), CASES)
-@pytest.mark.parametrize("bits", [8, 32])
+@pytest.mark.parametrize("bits", [1, 8, 16, 32])
 def test_stochastic_rounding_around_values(name: str, overflow: Overflow, bits: int) -> None:
     """Random words, and for each input the last word that keeps it down with the first that takes it up."""
     fmt, draw = FORMATS[name], rng("sr around", name, overflow, bits)

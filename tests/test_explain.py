@@ -8,7 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import click
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -44,7 +43,6 @@ from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_conformance.cli.explain import (
     draw_block,
     draw_pair,
-    explain,
     explain_text,
     parse_tensor_scale,
     parse_value,
@@ -652,14 +650,6 @@ class TestCommand:
         assert payload["divergence"]["stage"] == "exponent"
         assert payload["notes"] == ["lanes 0–1 are given, lanes 2–31 are padded with zeros"]
 
-    @pytest.mark.parametrize("scale", ["auto", "amax=45280000", "encode=0x3f800000", "decode=3f800000"])
-    def test_tensor_scales(self, scale: str) -> None:
-        output = run("nvfp4", "1", "2", "3", "--tensor-scale", scale).output
-        kind = "amax" if scale == "auto" else scale.split("=")[0]
-        assert ("converted from" in output) == (kind != "amax")
-        assert "tensor  amax" in output
-        assert ("the tensor scale is computed from these values" in output) == (scale == "auto")
-
     def test_single_numbers(self) -> None:
         output = run("e4m3", "0.0009765625", "-464", "nan", "--rounding", "rna").output
         assert "lies midway between 0 (code 00) and 0.001953125 (code 01);" in output
@@ -685,14 +675,11 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            (["mxfp5", "1"], "unknown format 'mxfp5'; known are mxfp4,"),
-            (["mxfp4", "one"], "'one' is not a number"),
             (["mxfp4", "1_0"], "'1_0' is not a number"),
             (["mxfp4", "0x3f80"], "'0x3f80' is not the bits of a float32"),
             (["mxfp4", "1e39"], "1e39 is larger than the largest float32"),
             (["mxfp4", "0x7fc00001"], "0x7fc00001 is a NaN"),
             (["mxfp4", *["1"] * 33], "33 values are too many; a block of mxfp4 holds 32"),
-            (["mxfp4"], "pass either VALUES or --file"),
             (["mxfp4", "1", "--profil", "x"], "no such option: --profil"),
             (["mxfp4", "1", "--profile", "x"], "unknown profile 'x'"),
             (["mxfp4", "1", "--profile", "nvfp4-te"], "does not cover mxfp4"),
@@ -724,19 +711,6 @@ class TestCommand:
             with pytest.raises(ValueError, match=r".+"):
                 parse_value(bad)
         assert parse_tensor_scale("decode=3f800000") == TensorScale(TensorScaleKind.DECODE, 0x3F800000)
-
-    def test_text_without_colour_and_in_plain_characters(self) -> None:
-        text = explain_text(ODD_BLOCK, "mxfp4", against="mx-ceil")
-        assert "\x1b" not in text
-        drawing = draw_block(explain_block(ODD_BLOCK, "mxfp4"), lane=1)
-        assert render_text(drawing, ascii_only=True).isascii()
-        assert "\x1b[" in render_text(drawing, color=True)
-        assert explain_text(ODD_BLOCK, "mxfp4", lane=1) == render_text(drawing)
-
-    def test_the_command_is_a_click_command(self) -> None:
-        assert isinstance(explain, click.Command)
-        assert run("--help").exit_code == 0
-
 
 def test_real_numbers_keep_their_sign() -> None:
     e = explain_block(block_of("mxfp4", 4, -0.0), "mxfp4")

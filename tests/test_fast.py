@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from click.testing import CliRunner
 
 import mxspec
 from mxspec import blocks, dequantizing, fast
 from mxspec.elements import round_to
 from mxspec.expressions import AMAX, ONE, SF, M, X, const, exact, f32, if_less, if_nan
 from mxspec.formats import E2M1, E8M0, FLOAT32, INT8, UE4M3, BlockFormat, get_block
-from mxspec.profiles.schema import AmaxNan, Profile, QuantizationSteps, ScaleStep
+from mxspec.profiles.schema import Profile, QuantizationSteps, ScaleStep
 from mxspec.reals import encode_real, make_real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
-from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale, find_tensor_amax
-from mxspec_conformance.cli.main import main
-from mxspec_lab import bench
+from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
 from mxspec_vectors.inputs import quantize_inputs
 from mxspec_vectors.points import TENSOR_AMAXES
 
@@ -384,25 +378,6 @@ def test_memory(fmt: str) -> None:
     assert peak(t.dequantize, x.nbytes) <= x.nbytes // 2
 
 
-@pytest.mark.parametrize(
-    ("lanes", "propagate", "skip"),
-    [
-        ([], 0, 0),
-        ([0.0, -0.0], 0, 0),
-        ([1.0, -3.0, 2.0], 0x40400000, 0x40400000),
-        ([-1.0, 3.0], 0x40400000, 0x40400000),
-        ([1e-45, -3e-45], 2, 2),
-        ([1.0, -np.inf], 0x7F800000, 0x7F800000),
-        ([1.0, np.nan, -2.0], 0x7FC00000, 0x40000000),
-        ([np.nan, -np.nan], 0x7FC00000, 0),
-    ],
-)
-def test_tensor_amax(lanes: list[float], propagate: int, skip: int) -> None:
-    x = np.array(lanes, np.float32).reshape(-1, 1)
-    assert find_tensor_amax(x) == propagate
-    assert find_tensor_amax(x, nan=AmaxNan.SKIP) == skip
-
-
 def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative, infinite and NaN tensor scales give what the expressions give."""
     monkeypatch.setattr(fast, "CODES_PER_ENTRY", 1)
@@ -418,30 +393,3 @@ def test_tensor_scales_of_any_bits(monkeypatch: pytest.MonkeyPatch) -> None:
                 tuned = both[0].dequantize()
                 patch.setattr(fast, "dequantize", lambda *_: False)
                 np.testing.assert_array_equal(read_bits(tuned), read_bits(both[0].dequantize()))
-
-
-def test_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every row has its ratio, its spread and its bar; nothing else of the run is pinned."""
-    monkeypatch.setattr(bench, "IMPORT_RUNS", 1)
-    monkeypatch.setattr(bench, "COMMANDS", ((["--version"], (0,)), (["no-command"], (0,))))
-    monkeypatch.setitem(sys.modules, "torch", None)
-    result = bench.run_bench(size=64, pairs=3)
-    assert json.loads(json.dumps(result)) == result
-    assert [row["bar"] for row in result["arrays"]][:6] == [12, 20, 12, None, 5, 2.4]
-    for row in result["arrays"]:
-        assert row["range"][0] <= row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1] <= row["range"][1]
-        assert row["met"] == (None if row["bar"] is None else row["ratio"] * row["bar"] >= 1)
-    assert [set(row) for row in [*result["commands"], *result["torchao"]]] == [{"what", "seconds"}, *[{"what", "reason"}] * 3]
-    text = bench.format_bench(result)
-    assert all(row["what"] in text for row in [*result["arrays"], *result["torchao"], *result["commands"]])
-    file = tmp_path / "bench.json"
-    done = CliRunner().invoke(bench.bench, ["--size", "32", "--pairs", "1", "--no-commands", "--json", str(file)])
-    assert done.exit_code == 0
-    assert json.loads(file.read_text())["command"] == "python -m mxspec_lab bench --size 32 --pairs 1 --no-commands"
-    for arguments in (["--size", "33"], ["--pairs", "0"]):
-        assert CliRunner().invoke(main, ["bench", *arguments]).exit_code == 2
-
-
-@pytest.mark.parametrize(("ratio", "text"), [(0.25, "1/4.0"), (1 / 7.44, "1/7.4"), (1.0, "1.0"), (2.5, "2.5")])
-def test_ratio_text(ratio: float, text: str) -> None:
-    assert bench.format_ratio(ratio) == text

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from mxspec_conformance.cli.main import main
 from mxspec_conformance.fuzzing.operations.draw import draw_inputs, list_inputs, make_document, read_cases
 from mxspec_conformance.fuzzing.operations.job import OperationJob
 from mxspec_conformance.fuzzing.operations.subject import is_operations
 from mxspec_conformance.fuzzing.run import fuzz, replay, run_batch, save
 from mxspec_conformance.fuzzing.subject import Campaign, Dependence, Settings
-from mxspec_conformance.results.report import GOOD, Verdict, read_report
+from mxspec_conformance.results.report import Verdict, read_report
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.mutants.affine_matrix import CLAIMS
@@ -161,39 +159,3 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 # The command.
-
-KERNEL = """
-import numpy as np
-from mxspec import sparsity
-SPARSE_FORMATS = ["e2m1-2to4"]
-def prune(codes, fmt):
-    groups = codes.reshape(-1, 4).copy()
-    groups[:, 2:] = 0
-    return groups.reshape(codes.shape)
-"""
-
-
-def test_the_command(tmp_path: Path) -> None:
-    target, out = tmp_path / "kernel.py", tmp_path / "found"
-    target.write_text(KERNEL)
-    arguments = ["fuzz", str(target), "--batches", "1", "--seed", "1", "--jobs", "1", "--in-process", "--out", str(out)]
-    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert done.exit_code == 1, done.output
-    assert "512 groups" in done.output
-    assert "cause 1, prune.e2m1-2to4" in done.output
-    saved = out / "prune-e2m1-2to4.json"
-    assert CliRunner().invoke(main, ["fuzz", str(target), "--replay", str(saved), "--in-process"]).exit_code == 1
-    refused = CliRunner().invoke(main, [*arguments, "--operation", "compress"])
-    assert refused.exit_code == 2
-    assert "has no operation 'compress'; it has prune.e2m1-2to4" in " ".join(refused.output.split())
-
-
-def test_a_campaign_goes_on_from_its_state(tmp_path: Path) -> None:
-    target = Affine("plain", ("int4-g64-bias-float16",))
-    names, state = ("dequantize_affine",), tmp_path / "state"
-    fuzz(target, Settings(seed=1, batches=1, operations=names), state_file=state)
-    again = fuzz(target, Settings(seed=1, batches=2, operations=names), state_file=state).report
-    whole = fuzz(target, Settings(seed=1, batches=2, operations=names)).report
-    assert again.environment["campaign"]["kept"] == 1
-    assert again.details["totals"] == whole.details["totals"]
-    assert all(r.verdict in GOOD for r in whole.requirements)

@@ -206,30 +206,6 @@ def test_findings_replay_and_are_explained(tmp_path: Path) -> None:
     assert "wrong, off by" in done.output
 
 
-KERNEL = """
-import numpy as np
-OPERANDS = {"a": "float32", "b": "bfloat16/transposed"}
-def matmul(a, b, out_dtype):
-    return a[:, :-1] @ b.astype(np.float32)[:-1]
-"""
-
-
-def test_the_command(tmp_path: Path) -> None:
-    target, out, result = tmp_path / "kernel.py", tmp_path / "found", tmp_path / "result.json"
-    target.write_text(KERNEL)
-    arguments = ["fuzz", str(target), "--batches", "2", "--seed", "1", "--jobs", "1", "--in-process", "--out", str(out), "--json", str(result)]
-    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert done.exit_code == 1, done.output
-    assert "cause 1, float32@bfloat16: the last k is dropped" in done.output
-    assert "32 products" in done.output
-    saved = out / "matmul-float32@bfloat16.json"
-    assert CliRunner().invoke(main, ["fuzz", str(target), "--replay", str(saved), "--in-process"]).exit_code == 1
-    target.write_text(KERNEL.replace("[:, :-1]", "").replace("[:-1]", ""))
-    done = CliRunner().invoke(main, ["fuzz", str(target), "--replay", str(saved), "--in-process"])
-    assert (done.exit_code, "1 of 1 cases pass" in done.output) == (0, True), done.output
-    assert read_report(json.loads(result.read_text())).kind == "fuzz"
-
-
 # What cannot be.
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -311,70 +308,6 @@ def test_rows_of_an_odd_number_of_blocks_are_asked() -> None:
 
     found = verdicts(check(target(LAYOUTS=["ggml-mxfp4"], pack_blocks=pack_blocks)))
     assert {i for i, v in found.items() if v is not Verdict.PASS} == {"pack_blocks/ggml-mxfp4/call-size"}
-
-
-def make_sharing() -> Callable[[Any, str], Any]:
-    """Large answers of one size lie in one buffer."""
-    kept: dict[Any, Any] = {}
-
-    def pack(items: Any, name: str) -> Any:
-        data = layouts.pack(items, name)
-        if data.size <= 16384:
-            return data
-        held = kept.setdefault(data.shape, np.empty_like(data))
-        held[...] = data
-        return held
-
-    return pack
-
-
-def make_without_pitch() -> Callable[[Any, str], Any]:
-    return lambda x, name: layouts.pack(np.roll(x, 1, axis=0) if len(x) > 256 and not x.flags.c_contiguous else x, name)
-
-
-def make_racing() -> Callable[[Any, str], Any]:
-    """Large answers go through one place for all threads."""
-    kept: dict[str, Any] = {}
-
-    def pack(items: Any, name: str) -> Any:
-        data = layouts.pack(items, name)
-        if items.size < 1 << 16:
-            return data
-        kept["data"] = data
-        time.sleep(0.003)
-        return kept["data"] if kept["data"].shape == data.shape else data
-
-    return pack
-
-
-@pytest.mark.all_calls
-@pytest.mark.parametrize(("make", "topic"), [(make_sharing, "memory"), (make_without_pitch, "memory"), (make_racing, "state")])
-def test_memory_and_threads_of_larger_calls_are_looked_at(make: Callable[[], Callable[[Any, str], Any]], topic: str) -> None:
-    found = verdicts(check(target(LAYOUTS=["gptq"], pack=make())))
-    # A buffer that is shared may also be written by another thread.
-    assert f"pack/gptq/{topic}" in {i for i, v in found.items() if v is not Verdict.PASS} <= {f"pack/gptq/{topic}", "pack/gptq/state"}
-
-
-def stumbling(special: str, items: Any, name: str) -> Any:
-    if special == "rows" and items.shape[0] > 512:
-        raise IndexError("list index out of range")
-    if special == "pitch" and not items.flags.c_contiguous:
-        raise KeyError("pitch")
-    if special == "several" and items.ndim == 3 and len(items) > 4:
-        raise ZeroDivisionError("division by zero")
-    if special == "threads" and threading.current_thread() is not threading.main_thread():
-        raise AttributeError("no handle")
-    return layouts.pack(items, name)
-
-
-@pytest.mark.all_calls
-@pytest.mark.parametrize(
-    ("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("several", "call-size"), ("threads", "state")]
-)
-def test_code_that_fails_refuses_nothing(special: str, topic: str) -> None:
-    found = verdicts(check(target(LAYOUTS=["nibble-low"], pack=partial(stumbling, special))))
-    wrong = {i: v for i, v in found.items() if v is not Verdict.PASS}
-    assert wrong == {f"pack/nibble-low/{topic}": Verdict.ERROR}
 
 
 def test_a_target_of_layouts_is_named_so() -> None:

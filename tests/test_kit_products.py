@@ -19,12 +19,11 @@ from mxspec_conformance.kits import products_runtime as runtime
 from mxspec_conformance.kits.products import PAIRS, list_calls, select
 from mxspec_conformance.kits.writing import write_kit
 from mxspec_conformance.scoring.outcomes import Verdict
-from mxspec_conformance.scoring.pool import Question
 from mxspec_conformance.scoring.products.implementation import ProductImplementation
 from mxspec_conformance.scoring.products.rules import PRODUCT_RULES, Trial, find_rule, run_product_rule
 from mxspec_conformance.scoring.products.score import find_product_kills, score_products
 from mxspec_conformance.scoring.products.subjects import ALL, MOVED, find_product, list_subjects
-from mxspec_conformance.scoring.score import Row, Status
+from mxspec_conformance.scoring.score import Status
 from mxspec_conformance.scoring.subjects import Kind, Subject
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_lab.products.kit import cross_validate, make_table
@@ -126,11 +125,6 @@ def test_a_wrong_kernel_is_shown_with_its_smallest_sum(tmp_path: Path) -> None:
     done = run_kit(tmp_path, "next_scale", "mxfp8_e4m3@mxfp4")
     assert "outputs are not legal. Row 0, column 0: expected" in done.stdout, done.stdout
     assert "4 failed" in done.stdout
-
-
-def test_a_class_that_there_is_not_fails(tmp_path: Path) -> None:
-    done = run_kit(tmp_path, "matmul", "mxfp4@mxfp4", MX_KIT_CLASS="float31")
-    assert "allowed are float32-nearest" in done.stdout, done.stdout
 
 
 def test_subjects_have_names_of_their_own_and_are_found_by_them() -> None:
@@ -241,9 +235,3 @@ def test_cross_validation_measures_what_was_not_looked_at() -> None:
     assert cross_validate(alone)["40"]["mean"] == 0.0
     shared = {f"m{i}": Kills(blocks=frozenset({"b"})) for i in range(16)}
     assert cross_validate(shared)["4"]["worst"] == 1.0
-
-
-def test_questions_and_rows_of_products_are_those_of_quantizers() -> None:
-    subject = by_name("all zeros")
-    assert Question(subject, subject.profile, 1.0).subject.name.startswith("mutant/matmul/mxfp8_e4m3@mxfp4/")
-    assert Row(subject, run_product_rule(find_rule("cosine=0.5"), subject)).is_seen

@@ -25,7 +25,7 @@ import mxspec
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.kits import golden, reciprocal, runtime, scoreboard
 from mxspec_conformance.kits.c99 import list_levels, write_c99
-from mxspec_conformance.kits.choosing import SIZES, chosen_blocks, chosen_formats, order_blocks
+from mxspec_conformance.kits.choosing import SIZES, chosen_blocks, chosen_formats
 from mxspec_conformance.kits.golden import Kit, find_kills
 from mxspec_conformance.kits.hardware import BLOCK_TOPICS
 from mxspec_conformance.kits.readmem import find_topics
@@ -72,12 +72,6 @@ def test_sizes_are_prefixes_and_every_block_is_a_case() -> None:
         longest = [b["i"] for b in chosen_blocks(fmt, SIZES[-1])]
         assert len(set(longest)) == len(longest) <= SIZES[-1]
         assert [b["i"] for b in chosen_blocks(fmt, SIZES[0])] == longest[: SIZES[0]]
-
-
-def test_an_order_covers_first_once_and_then_again() -> None:
-    wanted = [{"a", "b"}, {"a", "c"}, {"d"}]
-    assert order_blocks(wanted, 9) == ["a", "d", "b", "c"]
-    assert order_blocks(wanted, 2) == ["a", "d"]
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e5m2", "mxint8"])

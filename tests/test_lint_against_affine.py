@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,15 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from jsonschema import Draft202012Validator
 
 from mxspec import affine
 from mxspec.affine.checkpoints import quantize_affine
-from mxspec_conformance.cli.main import main
 from mxspec_conformance.lint import RULES, Departure, LintResult, Severity, lint
 from mxspec_conformance.lint.against import Basis
 
-from tests.containers.build import FILES, rewrite, split_safetensors, write_safetensors
+from tests.containers.build import FILES, rewrite, split_safetensors
 from tests.test_containers_affine import LIBRARIES, WRITTEN
-from tests.test_lint_against import SCHEMA, array, departures, draw, edit, judged, save
+from tests.test_lint_against import array, departures, draw, edit, exchange, judged, save
 
 N, K = 64, 128
 D = Departure
@@ -111,15 +107,6 @@ def both(*changes: Change) -> Change:
     def change(view: Callable[[str], memoryview]) -> None:
         for one in changes:
             one(view)
-
-    return change
-
-
-def exchange(*suffixes: str) -> Change:
-    def change(view: Callable[[str], memoryview]) -> None:
-        for suffix in suffixes:
-            one, other = array(view(f"a{suffix}")), array(view(f"b{suffix}"))
-            one[:], other[:] = other.copy(), one.copy()
 
     return change
 
@@ -282,16 +269,3 @@ def test_the_contract_is_held_to(tmp_path: Path) -> None:
 
     found: LintResult = lint(edit(path, change), against=original)
     assert "contract/bits" in {f.rule.id for f in found.findings}
-
-
-def test_json_and_what_is_not_compared(tmp_path: Path) -> None:
-    path, original = make(tmp_path, "gptq")
-    edit(path, swap("a.qweight"))
-    found = CliRunner().invoke(main, ["lint", str(path), "--against", str(original), "--json"])
-    document = json.loads(found.stdout)
-    Draft202012Validator(SCHEMA).validate(document)
-    (tensor,) = document["results"][0]["against"]["tensors"]
-    assert (tensor["departures"], tensor["read"]) == (["nibbles"], {"codes": "swapped"})
-    assert {f"against/{d}" for d in Departure} <= set(RULES)
-    write_safetensors(tmp_path / "o.safetensors", {"a.weight": ("F32", (4, 4), bytes(64))})
-    assert judged(path, tmp_path / "o.safetensors") == ["against/shape"]

@@ -491,20 +491,6 @@ def test_what_the_target_lacks_is_not_called_the_chips(tmp_path: Path) -> None:
     assert "compute capability" not in text
 
 
-def test_texts_of_a_file_are_cleaned_and_cut(tmp_path: Path) -> None:
-    probe = json.loads(PROBE.read_text("ascii"))
-    code, text = run_attest(probe | {"device": "\x1b[2J" + "x" * 10**6}, tmp_path)
-    assert (code, "\x1b" in text) == (0, False)
-    assert len(text) < 10_000
-    code, text = run_attest(probe | {"schema": "\x1b[2J" * 1000}, tmp_path)
-    assert (code, "\x1b" in text, len(text) < 2500) == (2, False, True)
-
-
-def test_a_name_twice_is_refused(tmp_path: Path) -> None:
-    text = PROBE.read_text("ascii").replace('"vendor"', '"device": "another", "vendor"', 1)
-    assert "holds 'device' twice" in run_attest(text, tmp_path)[1]
-
-
 def test_attest_names_paths_and_what_did_not_answer(constructed: dict[str, Any], tmp_path: Path) -> None:
     file, out = tmp_path / "chip.json", tmp_path / "attest.json"
     file.write_text(json.dumps(constructed), "ascii")
@@ -539,10 +525,7 @@ CUT: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
     (("bits_kept", UNIT, "accumulator", 0), "25", "'25' is not of type 'integer'"),
     (("conversions", CAST, "runs"), None, "does not have enough properties"),
     (("conversions", CAST, "runs"), "00000000:00 00000010:01 00000010:02", "its runs do not ascend to 65536 inputs"),
-    (("conversions", CAST, "runs"), "00000001:00", "does not match"),
     (("conversions", CAST, "inputs"), 1 << 32, "4294967296 inputs are not all 2^16"),
-    (("conversions", CAST, "inputs"), 10, "10 is not one of"),
-    (("conversions", "cvt.rn.f16.f32", "different_from_nearest_even"), None, "does not have enough properties"),
     (("conversions", CAST), {"inputs": 1 << 16, "different_from_nearest_even": 0}, "the probe writes its runs or too_many_runs, not different"),
     (("conversions", "cvt.rn.f16.f32"), {"inputs": 1 << 32, "runs": "00000000:00"}, "the probe writes its different_from_nearest_even, not runs"),
     (("conversions", CAST), {"inputs": 1 << 16, "too_many_runs": 12}, "12 runs are not too many"),
@@ -550,17 +533,10 @@ CUT: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
     (("reciprocal", "above"), 733798, "the table of CRC 203b808e has"),
     (("reciprocal", "below"), 0, "no table of 2^23 differences has 0 below"),
     (("bits_kept", UNIT, "minus_last", 0), 25, "minus_last has 25 at place 0, where nothing is asked"),
-    (("bits_kept", UNIT, "minus_second", 1), 25, "minus_second has 25 at place 1, where nothing is asked"),
     (("bits_kept", UNIT, "accumulator", 3), 55, "has 55 bits at place 3; the probe asks up to 54"),
     (("bits_kept", UNIT, "asked_up_to"), [54, 53], "the probe asks up to [54, 54]"),
     (("bits_kept", "mma.sync"), {k: [-1] for k in ("minus_last", "minus_second", "accumulator")}, "'mma.sync' is no name of an instruction"),
-    (("compute_capability",), "9" * 5000 + ".0", "does not match"),
-    (("conversions",), [], "is not of type 'object'"),
     (("reciprocal", "inputs"), 1 << 23, "4294967296 was expected"),
-    (("reciprocal", "instruction"), True, "True is not of type 'string'"),
-    (("reciprocal", "above"), None, "'above' is a required property"),
-    (("subnormals", "fma"), None, "'fma' is a required property"),
-    (("compute_capability",), 9.0, "is not of type 'string'"),
 )
 
 

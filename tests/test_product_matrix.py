@@ -11,9 +11,8 @@ import pytest
 from mxspec_conformance import check
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result, render_result
-from mxspec_lab.products import fuzzed
 from mxspec_lab.products.by_vectors import list_failing
-from mxspec_lab.products.fuzzed import Group, count_accused, count_found, is_as_wanted, list_groups, measure
+from mxspec_lab.products.fuzzed import count_accused, count_found, is_as_wanted, list_groups, measure
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
@@ -89,29 +88,6 @@ def test_fuzzing_speaks_of_every_kernel() -> None:
 def test_a_kernel_is_measured_again() -> None:
     row = json.loads(FUZZED.read_text("ascii"))["wrong_kinds"][0]
     assert measure("wrong_kinds", 0, [1])["draws"] == row["draws"][:1]
-
-
-def test_fuzzing_goes_on_where_it_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that Ctrl-C ends keeps its kernels; the next one asks only the others, and writes what one run writes."""
-    few = tuple(Group(g.name, g.kernels[:2], is_right=g.is_right) for g in list_groups())
-    monkeypatch.setattr(fuzzed, "list_groups", lambda: few)
-    measured: list[str] = []
-
-    def ended(group: str, place: int, seeds: Any) -> Any:
-        if len(measured) == 3:
-            measured.append("Ctrl-C")
-            raise KeyboardInterrupt
-        measured.append(f"{group}/{place}")
-        return {"draws": [None if "right" in group else 2 for _ in seeds], "seconds": 0.1}
-
-    monkeypatch.setattr(fuzzed, "measure", ended)
-    arguments = ["--seeds", "1", "--state", str(tmp_path / "state"), "--out", str(tmp_path / "out.json")]
-    assert fuzzed.main(arguments) == 130
-    assert "3 of 8 kernels are done" in capsys.readouterr().err
-    assert fuzzed.main(arguments) == 0
-    assert measured == ["wrong/0", "wrong/1", "wrong_kinds/0", "Ctrl-C", "wrong_kinds/1", "right/0", "right/1", "right_kinds/0", "right_kinds/1"]
-    document = json.loads((tmp_path / "out.json").read_text("ascii"))
-    assert [document["counts"][g.name]["kernels"] for g in few] == [2] * 4
 
 
 def test_the_page_is_that_of_the_numbers() -> None:

@@ -18,7 +18,6 @@ from mxspec.profiles import list_profiles
 from mxspec.stepfunctions import scale_steps
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
-from mxspec_vectors.build import build_document
 from mxspec_vectors.topics import Level, topic_level
 
 from tests.few_calls import ask_few_calls
@@ -71,15 +70,6 @@ def test_the_model_takes_it(registered: BlockFormat, profile: str) -> None:
     )
 
 
-@pytest.mark.parametrize("operation", ["scale", "quantize", "dequantize"])
-def test_vectors_are_built_for_it(registered: BlockFormat, operation: str) -> None:
-    """By the builder of the golden ones."""
-    document = build_document(operation, registered.name)
-    assert (document["format"], document["profiles"]) == ("mxfp4-16", NORMATIVE)
-    assert len(document["cases"]) > 20
-    assert {case["topic"] for case in document["cases"]} <= set(mxspec_topics())
-
-
 #: The forms that people ask for and OCP does not define.
 ADJACENT = (
     MXFP4_16,
@@ -99,34 +89,6 @@ def test_what_ocp_does_not_define_is_bound_by_nothing_of_it(registered: BlockFor
         assert topic_level(topic, operation, "mxfp4") is not Level.CONTRACT
     assert topic_level("nan", "quantize", fmt.name) is Level.OPEN
     assert topic_level("nan", "quantize", "mxfp8_e4m3") is Level.MUST
-
-
-@pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("profile", NORMATIVE)
-@pytest.mark.parametrize("fmt", ADJACENT[1:], ids=lambda f: f.name)
-def test_fp8_in_rows_of_128_is_quantized(fmt: BlockFormat, profile: str) -> None:
-    """Each block is what the exact model gives."""
-    register_block(fmt)
-    draw = np.random.default_rng(rng("adjacent", fmt.name, profile).randrange(1 << 32))
-    x = (draw.standard_normal((6, 128)) * 2.0 ** draw.integers(-30, 30, (6, 1))).astype(np.float32)
-    result = mxspec.quantize(x, fmt.name, profile=profile)
-    for row, codes, scale in zip(x, result.codes, result.scales[:, 0], strict=True):
-        wanted = exact.quantize_block(reals_of(row), fmt, profile=profile)
-        assert (int(scale), codes.tolist()) == (wanted.scale_code, list(wanted.codes))
-
-
-@pytest.mark.usefixtures("registered")
-def test_a_target_in_rows_of_128_is_judged() -> None:
-    """Sizes of calls are whole blocks of every format that the target offers."""
-    register_block(ADJACENT[1])
-
-    def quantize(x: Any, fmt: str) -> tuple[Any, Any]:
-        t = mxspec.quantize(x, fmt)
-        return t.codes, t.scales
-
-    report = check(SimpleNamespace(FORMATS=[ADJACENT[1].name, "mxfp4"], quantize=quantize), in_process=True)
-    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
-    assert report.exit_code == 0
 
 
 @pytest.mark.usefixtures("registered")
@@ -169,26 +131,6 @@ def test_square_blocks_of_other_sizes(element: ElementFormat, rows: int, profile
             wanted = exact.quantize_block(reals_of(tiles[i, row, j]), fmt, profile=profile, amax=largest)
             assert int(result.scales[i * rows + row, j]) == wanted.scale_code
             assert result.codes[i * rows + row, j * rows : (j + 1) * rows].tolist() == list(wanted.codes)
-
-
-def mxspec_topics() -> dict[str, str]:
-    from mxspec_vectors.topics import TOPICS
-
-    return TOPICS
-
-
-@pytest.mark.usefixtures("registered")
-def test_the_command_line_takes_it() -> None:
-    """Options that name a block format look them up when they are called."""
-    runner = CliRunner()
-    listed = runner.invoke(main, ["formats"])
-    assert "mxfp4-16" in listed.output
-    profiles = runner.invoke(main, ["profiles", "--format", "mxfp4-16"])
-    assert profiles.exit_code == 0, profiles.output
-    assert "4 profiles" in profiles.output
-    explained = runner.invoke(main, ["explain", "mxfp4-16", "1", "-2.5", "6"])
-    assert explained.exit_code == 0, explained.output
-    assert "mx-floor" in explained.output
 
 
 def test_the_command_line_refuses_it_where_it_is_not_registered() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.text import Text
 
 import mxspec
 from mxspec.layouts import get_layout, list_layouts
@@ -19,7 +18,6 @@ from mxspec_conformance import check
 from mxspec_conformance.cli.console import _Trimmed, make_console
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.counterexample.failure import make_snippet
-from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.render.terminal import print_report
 from mxspec_vectors.cases import load_quantize_cases
 
@@ -74,23 +72,6 @@ def test_a_reason_stands_once_below_its_rows(
     assert number > 3
     assert text.count("codes have shape") <= 4 < number
     assert re.search(r"the first of these \d+: ", text)
-
-
-def test_rows_that_need_more_than_the_width(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    long = "quantize/mxfp4/" + "x" * 60
-    rows = Rows(
-        ("requirement", "failing"),
-        [Row((Text(long), Text("12345678901/9447"))), Row((Text("a"), Text("1/2")), (Text("why " * 30),))],
-    )
-    make_console().print(rows)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == long
-    assert lines[3].endswith(" 12345678901/9447")
-    assert lines[4].split() == ["a", "1/2"]
-    assert all(line.startswith("    why") and len(line) <= 80 for line in lines[5:])
 
 
 def test_blanks_before_a_line_end_are_dropped_with_colours_kept() -> None:
@@ -162,19 +143,3 @@ def test_check_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         assert all(number in printed[columns] for number in numbers)
         table = re.compile(r" {2,6}(lane|scale|format|mxfp4|\d+) ")
         assert [line for line in lines if len(line) > columns and line not in code and not table.match(line)] == []
-
-
-@pytest.mark.parametrize("columns", ["40", "60"])
-def test_targets_on_a_narrow_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    text = CliRunner().invoke(main, ["targets"]).output
-    assert "\u2026" not in text
-    assert "NumPy's matmul of numbers that gguf dequantizes" in " ".join(text.split())
-    assert all(len(line) <= int(columns) for line in text.splitlines())
-
-
-def test_a_pair_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    text = CliRunner().invoke(main, ["explain", "mxfp4", "6", "0.25", "--profile", "mx-floor", "--against", "mx-ceil"]).output
-    assert "\u2026" not in text
-    assert re.search(r"lane 1 +0\.25", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from math import ceil
 
@@ -56,12 +55,3 @@ def test_what_was_measured_is_there(request: pytest.FixtureRequest) -> None:
     known = request.config.stash[COLLECTED]
     files = {name.partition("::")[0] for name in known}
     assert [name for name in names if name.partition("::")[0] in files and name not in known] == []
-
-
-def test_every_defect_names_tests(request: pytest.FixtureRequest) -> None:
-    """Of `tests/before_after.toml`, which runs them on older commits too."""
-    root = request.config.rootpath
-    for tests in tomllib.loads((root / "tests" / "before_after.toml").read_text("utf-8")).values():
-        for test in tests:
-            path, _, name = test.partition("::")
-            assert f"def {name.partition('[')[0]}" in (root / path).read_text("utf-8"), test

@@ -16,7 +16,6 @@ import pytest
 import mxspec
 from mxspec import exact
 from mxspec.formats import get_block
-from mxspec.lowering import UnsupportedProfileError
 from mxspec.profiles import get_profile
 from mxspec_conformance.kits.c99 import Code, write_c99
 from mxspec_lab import c99
@@ -92,13 +91,6 @@ def test_element_forms_are_the_models(fmt: str) -> None:
     (arrays,) = terms.evaluate([arrayform.array_element(X, BYTE, steps, get_block(fmt))], given)
     assert (meant == want).all()
     assert (arrays == want).all()
-
-
-def test_what_is_not_stated_is_refused() -> None:
-    steps = get_profile("nvfp4-te", "nvfp4").one_level
-    assert steps is not None
-    with pytest.raises(UnsupportedProfileError, match="scales elements by"):
-        definition.element_code(X, BYTE, steps, get_block("nvfp4"))
 
 
 def test_every_mutant_changes_one_place() -> None:
@@ -180,6 +172,3 @@ def test_the_committed_result_proves_what_the_page_says() -> None:
     assert all(r[first]["answer"] == "unsat" for r in document["claims"])
     assert others
     assert all(r[s]["answer"] != "sat" for r in document["claims"] for s in others if s in r)
-    assert [m["id"] for m in document["mutants"]] == [m.id for m in MUTANTS]
-    assert sum(m.get("confirmed", False) for m in document["mutants"]) >= 20
-    assert all(c["check"] == "conforms" for c in document["controls"])

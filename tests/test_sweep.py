@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +21,7 @@ from mxspec_lab.sweeps.functions import CHUNK, EncodeFunction, ScaleFunction
 from mxspec_lab.sweeps.references import Exclusion, Witness
 from mxspec_lab.sweeps.verify import find_problems
 
-from tests.support import HEED_SIGINT, Codes, Float32s, float_bits, seed
+from tests.support import Codes, Float32s, float_bits, seed
 
 COMMITTED = Path(__file__).parents[1] / "reports" / "sweeps"
 
@@ -126,12 +121,6 @@ def test_chunk_lists_that_are_refused(text: str) -> None:
         parse_chunks(text)
 
 
-def test_chunk_lists() -> None:
-    assert parse_chunks("all") == list(range(256))
-    assert parse_chunks("7,0-2,255,1") == [0, 1, 2, 7, 255]
-    assert parse_chunks("") == []
-
-
 # Results on disk
 
 
@@ -182,35 +171,6 @@ def test_a_witness_of_another_version_is_asked_again(tmp_path: Path) -> None:
     after = load(tmp_path)
     assert after["chunks"] == "63-64"
     assert after["witnesses"]["array-model"]["chunks"] == "63"
-
-
-def test_witnesses_that_are_not_here_now_are_kept(tmp_path: Path) -> None:
-    run(tmp_path, 63)
-    data = load(tmp_path)
-    data["witnesses"]["elsewhere"] = data["witnesses"]["array-model"] | {"version": "elsewhere 1"}
-    store(tmp_path, data)
-    assert run(tmp_path, 63).chunks == 0
-    assert load(tmp_path)["witnesses"]["elsewhere"]["version"] == "elsewhere 1"
-
-
-@pytest.mark.parametrize("text", ["", '{"schema": "mxspec-sweep/1", "runs"', '{"schema": "other/1"}', "[]"])
-def test_a_broken_file_is_computed_anew(tmp_path: Path, text: str) -> None:
-    path = results.result_path(tmp_path, NAME)
-    path.parent.mkdir(parents=True)
-    path.write_text(text, "utf-8")
-    path.with_name(f".{path.name}.1.tmp").write_text("half a file", "utf-8")
-    assert run(tmp_path, 63).chunks == 1
-    assert load(tmp_path)["chunks"] == "63"
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b.json"
-    results.write_json(path, {"b": 1, "a": [2]})
-    assert path.read_text("utf-8") == '{\n "a": [\n  2\n ],\n "b": 1\n}\n'
-    with pytest.raises(TypeError):
-        results.write_json(path, {"a": object()})
-    assert json.loads(path.read_text("utf-8")) == {"a": [2], "b": 1}
-    assert [p.name for p in path.parent.iterdir()] == ["b.json"]
 
 
 def interrupt_after_two(function: str, done: int, total: int) -> None:
@@ -283,47 +243,6 @@ def test_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "deleted encode/e9m9/rne" in result.output
     assert not results.result_path(tmp_path, "encode/e9m9/rne").exists()
-
-
-def test_command_lists_functions() -> None:
-    result = CliRunner().invoke(command.sweep, ["--list", "--function", "encode/e2m1/*"])
-    assert result.output.split() == list(sweep_functions.list_functions("encode/e2m1/*"))
-    assert len(result.output.split()) == 7
-
-
-def test_command_refuses_what_it_does_not_know(tmp_path: Path) -> None:
-    result = CliRunner().invoke(command.sweep, ["--chunks", "1-999", "--out", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "is not a number or a range" in result.output
-    result = CliRunner().invoke(command.sweep, ["--function", "nothing", "--out", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "no function matches 'nothing'" in result.output
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a child process")
-def test_interrupted_command_with_workers_keeps_finished_functions(tmp_path: Path) -> None:
-    code = HEED_SIGINT + "from mxspec_lab.sweeps.command import sweep; sweep()"
-    arguments = ["--function", "encode/e2m1/rt*", "--witness", "array-model", "--jobs", "2", "--out", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": ":".join(p or "." for p in sys.path)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        until = time.monotonic() + 120
-        while not list(tmp_path.rglob("*.json")) and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, errors
-    index = json.loads((tmp_path / "index.json").read_text("utf-8"))
-    assert index["functions"], errors
-    assert not list(tmp_path.rglob("*.tmp"))
-    for name, row in index["functions"].items():
-        result = results.read_result(tmp_path, name)
-        assert result is not None
-        assert len(result.digests) == len(result.witnesses["array-model"].chunks) == int(row["chunks"].split("/")[0])
 
 
 # What is committed

@@ -18,7 +18,7 @@ from mxspec_lab.transformer import __main__ as command
 from mxspec_lab.transformer.loaders import LOADERS, Packed, dequantize, multiply_packed
 from mxspec_lab.transformer.measure import LoaderTarget, ask, compare, find_error, list_numbers, load_dense, load_packed
 from mxspec_lab.transformer.network import MATRICES, MODEL, hold_dense, list_shapes, read_model, run
-from mxspec_lab.transformer.source import LENGTH, NAMES, OBJECTS, PLACES, VOCABULARY, write_text
+from mxspec_lab.transformer.source import LENGTH, write_text
 from mxspec_lab.transformer.storing import Variant, list_variants
 
 VARIANTS = {v.name: v for v in list_variants()}
@@ -28,43 +28,6 @@ RESULT = Path(__file__).resolve().parents[1] / "reports" / "atlas" / "transforme
 def store(variant: Variant, folder: Path) -> tuple[Path, dict[str, Any]]:
     path = variant.write(MODEL, read_model(), folder)
     return path, variant.read(path)
-
-
-# Text
-
-
-def test_the_text_answers_what_it_told() -> None:
-    """Answers are those of the sentences before, and certain; so are sums."""
-    tokens, logs = write_text(40, 11)
-    assert (logs <= 0).all()
-    asked = 0
-    for line, log in zip(tokens, logs, strict=True):
-        words = [VOCABULARY[t] for t in line]
-        took: dict[str, str] = {}
-        went: dict[str, str] = {}
-        for i in range(len(words) - 4):
-            if words[i] in NAMES and words[i + 1] == "takes":
-                took[words[i + 4]] = words[i]
-            if words[i] in NAMES and words[i + 1] == "goes":
-                went[words[i]] = words[i + 4]
-            if words[i] == "?" and words[i - 3] == "has":
-                assert words[i + 1] == took[words[i - 1]]
-            elif words[i] == "?":
-                assert words[i + 2] == went[words[i - 1]]
-            if words[i] == "?":
-                asked += 1
-                assert log[i + 1] == log[i + 2] == 0
-    assert asked > 20
-    assert {*NAMES, *OBJECTS, *PLACES} < set(VOCABULARY)
-
-
-def test_probabilities_of_the_text_are_those_of_its_source() -> None:
-    """First words: their frequency is what the probabilities add up to."""
-    tokens, logs = write_text(800, 12)
-    first, p = tokens[:, 1], np.exp(logs[:, 1])
-    for token in np.unique(first):
-        (due,) = np.unique(p[first == token])
-        assert abs((first == token).mean() - due) < 5 * np.sqrt(due / len(first))
 
 
 # Containers and loaders

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -388,21 +387,6 @@ def test_steps_are_the_whole_encoder(stored: Stored, name: str) -> None:
             assert_same(step_codes(document, bits, rounding.value, overflow), ours)
 
 
-@pytest.mark.parametrize("name", ["e2m1", "int8", "ue4m3"])
-def test_digests_follow_from_the_steps(stored: Stored, name: str) -> None:
-    """The digest of all finite and infinite 16-bit inputs cannot be checked without NaN; so all are, by `encode`."""
-    document = stored.document("encode", name)
-    patterns = np.arange(1 << 16, dtype=np.uint16)
-    for digest in document["digests"]:
-        dtype: Any = np.float16 if digest["dtype"] == "float16" else ml_dtypes.bfloat16
-        x = patterns.view(dtype).astype(np.float32)
-        finite = np.isfinite(x) & (bits_of(x) < SIGN if not get_scalar(name).signed else True)
-        codes = mxspec.encode(x, name, rounding=digest["rounding"], overflow=digest["overflow"], sign="ignore")
-        by_steps = step_codes(document, bits_of(x), digest["rounding"], digest["overflow"])
-        assert_same(by_steps[finite], codes[finite])
-        assert hashlib.sha256(codes.tobytes()).hexdigest() == digest["sha256"]
-
-
 # The tree as a whole
 
 
@@ -674,32 +658,6 @@ def run(command: list[str], **kwargs: Any) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_javascript_reads_every_file() -> None:
-    script = """
-        const fs = require('fs'), crypto = require('crypto'), root = process.argv[1];
-        const index = JSON.parse(fs.readFileSync(root + '/index.json'));
-        let cases = 0;
-        for (const [name, entry] of Object.entries(index.files)) {
-            const data = fs.readFileSync(root + '/' + name);
-            if (crypto.createHash('sha256').update(data).digest('hex') !== entry.sha256) throw name;
-            const file = JSON.parse(data);
-            for (const group of file.groups) {
-                for (const c of group.cases) if (!/-[0-9a-f]{10}$/.test(c.id)) throw c.id;
-                cases += group.cases.length;
-            }
-        }
-        const first = JSON.parse(fs.readFileSync(root + '/quantize/mxfp4.json')).groups[0].cases[0];
-        const words = Uint32Array.from(first.x.match(/.{8}/g), w => parseInt(w, 16));
-        const x = new Float32Array(words.buffer);
-        console.log(cases, Math.max(...x.map(Math.abs)));
-    """
-    cases, largest = run(["node", "-e", script, str(vectors_root())]).split()
-    assert int(cases) == read_index()["cases"]
-    first = files.read_document("quantize", "mxfp4")["cases"][0]
-    assert float(largest) == max(abs(float(v)) for v in floats(int(w, 16) for w in re.findall("." * 8, first["x"])))
 
 
 EXPORTED = [("mxfp4", "mx-floor"), ("mxfp8_e4m3", "torchao-0.18/mxfp8/rceil/eager"), ("nvfp4", "nvfp4-te")]

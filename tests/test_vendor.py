@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,12 +103,6 @@ def _record(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def test_a_record_is_read(tmp_path: Path) -> None:
-    record = read_record(_record(tmp_path))
-    assert record.regions[0][1].name == "kernel"
-    assert record.functions[0].tensor is None
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -136,19 +129,6 @@ def test_the_command_asks_nothing_of_a_library_whose_source_is_another(tmp_path:
     source.unlink()
     assert main([str(path), "--source", f"made/up={source.parent}"]) == 2
     assert "take the commit that the record names" in capsys.readouterr().err
-
-
-def test_the_command_says_why_nothing_could_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    function = {"symbol": "f", "runs": "", "format": "mxfp4", "profile": "mx-floor", "dtype": "float32", "tensor": None}
-    record, folder = _record(tmp_path, functions=[function]), f"made/up={tmp_path / 'src'}"
-    assert main([str(record), "--source", folder]) == 2
-    assert "made_up.so does not load" in capsys.readouterr().err
-    (tmp_path / "latin.json").write_bytes(b'"\xe9"')
-    assert main([str(tmp_path / "latin.json")]) == 2
-    assert "tests/peers/vendor/record.py says what one holds" in capsys.readouterr().err
-    library = next(path for name in ("_ctypes", "_json", "math") if (path := getattr(importlib.import_module(name), "__file__", None)))
-    assert main([str(_record(tmp_path, library=library, functions=[function])), "--source", folder]) == 2
-    assert "does not export f" in capsys.readouterr().err
 
 
 def _library(function: Function, follows: str) -> Any:
@@ -234,12 +214,6 @@ def test_the_committed_result_names_what_was_built() -> None:
         assert kernel in names, kernel
     assert all(len(region.digest) == 64 and 0 < region.first <= region.last for region in regions)
     assert any(word.startswith("rcp.approx") for word in RESULT["replaced"])
-
-
-def test_a_region_cannot_be_more_than_there_is() -> None:
-    region = replace(cut_region(SOURCE, "made_up.cuh", "last")[0][0], index=3)
-    with pytest.raises(RegionError, match="the record speaks of number 4"):
-        verify_region(SOURCE, region)
 
 
 PAGE = (REPORTS.parent / "docs" / "evidence.md").read_text("utf-8")

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+#: What `check --html` writes: a page by itself, which is no part of the site.
+REPORT = Path(__file__).parents[2] / "reports" / "html" / "gguf.html"
+
 
 def url(site: Path, name: str, fragment: str = "") -> str:
     return (site / name).as_uri() + (f"#{fragment}" if fragment else "")
@@ -76,7 +79,7 @@ def test_the_search_finds_pages(page: Any, site: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["index.html", "i/gguf-0.19.0.html", "p/mx-rceil.html", "r/quantize-tie-even.html", "plots.html", "docs/judge.html", "model.html", "l/128x4.html"])
+@pytest.mark.parametrize("name", ["index.html", "i/gguf-0.19.0.html", "p/mx-rceil.html", "r/quantize-tie-even.html", "plots.html", "docs/judge.html", "model.html", "l/128x4.html", pytest.param(str(REPORT), id="report")])
 def test_narrow_windows_do_not_scroll_sideways(page: Any, site: Path, name: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})

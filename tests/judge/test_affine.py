@@ -343,3 +343,25 @@ def test_a_mistake_that_right_groups_refute_is_not_named() -> None:
     (constant,) = [r for r in report.requirements if r.topic == "constant" and r.operation == "quantize_affine"]
     assert constant.verdict is Verdict.FAIL
     assert not constant.note.startswith("as if")
+
+
+class Spreading(Kernel):
+    """A NaN in one group of a larger call is in all of its row, or in all values."""
+
+    def quantize_affine(self, x: Any, fmt: str) -> Any:
+        codes, scales, offsets = super().quantize_affine(x, fmt)
+        if self.NAME == "rows" and scales.shape[1] > 4:
+            scales = np.where(np.isnan(scales.astype(np.float32)).any(axis=1, keepdims=True), scales.dtype.type(np.nan), scales)
+        return codes, scales, offsets
+
+    def dequantize_affine(self, codes: Any, scales: Any, offsets: Any, fmt: str) -> Any:
+        values = super().dequantize_affine(codes, scales, offsets, fmt)
+        return np.full_like(values, np.nan) if self.NAME == "values" and len(values) > 8 and np.isnan(values).any() else values
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("name", ["rows", "values"])
+def test_a_nan_of_one_group_stays_there(name: str) -> None:
+    kernel = Spreading(BIAS)
+    kernel.NAME = name
+    assert f"{'quantize' if name == 'rows' else 'dequantize'}_affine/{BIAS}/call-size" in failing(judged(kernel))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,61 +39,55 @@ def test_few_rows_and_blocks_are_asked_in_every_number(fmt: str) -> None:
     assert any(rows >= 4096 and blocks >= 128 // k and blocks > 1 for rows, blocks in asked)
 
 
-def quantize_wrong(wrong: Callable[[Shape, int], bool]) -> Any:
-    """A right kernel but for the middle element in calls of one kind."""
+@dataclass(frozen=True)
+class Wrong:
+    """A right kernel but for the middle element in calls of one kind: (x, axis, block)."""
 
-    def quantize(x: Any, fmt: str, axis: int = -1) -> Any:
-        t = mxspec.quantize(x, fmt, axis=axis)
-        codes = np.array(t.codes)
-        if codes.size and wrong(x.shape, axis):
-            codes[len(codes) // 2, codes.shape[1] // 2] ^= 1
-        return codes, t.scales
+    topic: str
+    calls: Callable[[Any, int, Shape | None], bool]
+    fmt: str = "mxfp4"
+    dtypes: tuple[str, ...] = ("float32",)
 
-    return SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    def build(self) -> Any:
+        def quantize(x: Any, fmt: str, axis: int = -1, block: Shape | None = None) -> Any:
+            t = mxspec.quantize(x, fmt, axis=axis, block=block)
+            codes = np.array(t.codes)
+            if codes.size and self.calls(x, axis, block):
+                codes[len(codes) // 2, codes.shape[1] // 2] ^= 1
+            return codes, t.scales
+
+        return SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=[self.fmt], DTYPES=list(self.dtypes), quantize=quantize)
 
 
-WRONG: dict[str, tuple[str, Callable[[Shape, int], bool]]] = {
-    "192 rows": ("call-size", lambda shape, axis: shape[0] == 192 and axis == -1),
-    "a square of 96": ("call-size", lambda shape, axis: shape == (96, 96) and axis == -1),
-    "7 blocks": ("call-size", lambda shape, axis: shape[0] > 1 and shape[1] == 224 and axis == -1),
-    "thousands of rows": ("call-size", lambda shape, axis: shape[0] >= 4096 and shape[1] >= 128 and axis == -1),
-    "a prime number of rows": ("call-size", lambda shape, axis: shape[0] in (61, 67, 71) and shape[1] >= 4096),
-    "half a million columns": ("call-size", lambda shape, axis: shape[0] > 1 and shape[1] >= 1 << 19),
-    "five times as many columns as rows": ("call-size", lambda shape, axis: shape[1] == 5 * shape[0] and shape[0] >= 64),
-    "whole tiles of four million": ("call-size", lambda shape, axis: shape[0] >= 2048 and shape[1] == 2048 and axis == -1),
-    "66 columns": ("axis", lambda shape, axis: shape[1] > 4 and shape[1] % 4 == 2 and axis in (0, -2)),
-    "14 columns": ("axis", lambda shape, axis: 8 < shape[1] < 40 and shape[1] % 8 == 6 and axis in (0, -2)),
-    "127 columns": ("axis", lambda shape, axis: shape[1] % 128 == 127 and axis in (0, -2)),
-    "a weight along axis 0": ("axis", lambda shape, axis: shape[0] > 2048 and shape[1] >= 256 and axis in (0, -2)),
-    "many columns and blocks": ("axis", lambda shape, axis: shape[0] > 32 and shape[1] > 4096 and axis in (0, -2)),
-    "squares along axis 1": ("axis", lambda shape, axis: axis == 1 and shape[0] == shape[1]),
-}
+WRONG = {
+    "192 rows": Wrong("call-size", lambda x, axis, _: len(x) == 192 and axis == -1),
+    "a square of 96": Wrong("call-size", lambda x, axis, _: x.shape == (96, 96) and axis == -1),
+    "7 blocks": Wrong("call-size", lambda x, axis, _: len(x) > 1 and x.shape[1] == 224 and axis == -1),
+    "thousands of rows": Wrong("call-size", lambda x, axis, _: len(x) >= 4096 and x.shape[1] >= 128 and axis == -1),
+    "a prime number of rows": Wrong("call-size", lambda x, axis, _: len(x) in (61, 67, 71) and x.shape[1] >= 4096),
+    "half a million columns": Wrong("call-size", lambda x, axis, _: len(x) > 1 and x.shape[1] >= 1 << 19),
+    "five times as many columns as rows": Wrong("call-size", lambda x, axis, _: x.shape[1] == 5 * len(x) and len(x) >= 64),
+    "whole tiles of four million": Wrong("call-size", lambda x, axis, _: len(x) >= 2048 and x.shape[1] == 2048 and axis == -1),
+    "columns of a model in float16": Wrong("call-size", lambda x, *_: x.dtype == np.float16 and len(x) > 2 and x.shape[1] == 5120, dtypes=("float32", "float16")),
+    "thousands of rows in bfloat16": Wrong("call-size", lambda x, *_: x.dtype != np.float32 and len(x) >= 8192 and x.shape[1] >= 128, dtypes=("float32", "bfloat16")),
+    "66 columns": Wrong("axis", lambda x, axis, _: x.shape[1] > 4 and x.shape[1] % 4 == 2 and axis in (0, -2)),
+    "14 columns": Wrong("axis", lambda x, axis, _: 8 < x.shape[1] < 40 and x.shape[1] % 8 == 6 and axis in (0, -2)),
+    "127 columns": Wrong("axis", lambda x, axis, _: x.shape[1] % 128 == 127 and axis in (0, -2)),
+    "a weight along axis 0": Wrong("axis", lambda x, axis, _: len(x) > 2048 and x.shape[1] >= 256 and axis in (0, -2)),
+    "many columns and blocks": Wrong("axis", lambda x, axis, _: len(x) > 32 and x.shape[1] > 4096 and axis in (0, -2)),
+    "squares along axis 1": Wrong("axis", lambda x, axis, _: axis == 1 and len(x) == x.shape[1]),
+    "tiles of a million": Wrong("position", lambda x, _, block: block == (16, 16) and len(x) >= 1024 and x.shape[1] >= 1024, "nvfp4"),
+    "tiles of long rows": Wrong("position", lambda x, _, block: block == (16, 16) and len(x) >= 48 and x.shape[1] >= 2048, "nvfp4"),
+}  # fmt: skip
 
 
 @pytest.mark.all_calls
 @pytest.mark.parametrize("name", WRONG)
 def test_a_kernel_wrong_at_one_size_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "measure_speed", lambda call: Speed.FAST)
-    topic, wrong = WRONG[name]
-    report = check(quantize_wrong(wrong), in_process=True, only=f"quantize/mxfp4/{topic}")
-    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == [topic]
-
-
-@pytest.mark.all_calls
-@pytest.mark.parametrize(("rows", "columns"), [(1024, 1024), (48, 2048)])
-def test_tiles_wrong_in_large_matrices_are_found(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "measure_speed", lambda call: Speed.FAST)
-
-    def quantize(x: Any, fmt: str, block: Shape | None = None) -> Any:
-        t = mxspec.quantize(x, fmt, block=block)
-        codes = np.array(t.codes)
-        if block == (16, 16) and len(x) >= rows and x.shape[1] >= columns:
-            codes[-1, -1] ^= 1
-        return codes, t.scales
-
-    target = SimpleNamespace(NAME="tiles", VERSION="1", FORMATS=["nvfp4"], quantize=quantize)
-    report = check(target, in_process=True, only="quantize/nvfp4/position")
-    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["position"]
+    wrong = WRONG[name]
+    report = check(wrong.build(), in_process=True, only=f"quantize/{wrong.fmt}/{wrong.topic}")
+    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == [wrong.topic]
 
 
 @pytest.mark.all_calls
@@ -169,22 +164,6 @@ def test_the_largest_number_comes_to_lie_in_every_row_and_lane_of_a_tile(name: s
     assert (set(rows % side), set(lanes % k)) == (set(range(side)), set(range(k)))
 
 
-@pytest.mark.all_calls
-def test_columns_of_models_are_asked_in_every_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "measure_speed", lambda call: Speed.FAST)
-
-    def quantize(x: Any, fmt: str) -> Any:
-        t = mxspec.quantize(x, fmt)
-        codes = np.array(t.codes)
-        if x.dtype == np.float16 and len(x) > 2 and x.shape[1] == 5120:
-            codes[-1, -1] ^= 1
-        return codes, t.scales
-
-    one = SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=["mxfp4"], DTYPES=["float32", "float16"], quantize=quantize)
-    report = check(one, in_process=True, only="quantize/mxfp4/call-size")
-    assert [c for r in report.requirements for c in r.failing_cases] == ["float16, one-level: 3 x 5120"]
-
-
 @pytest.mark.parametrize(("rounding", "least"), [("rtn", 1024), ("rna", 2000)])
 def test_every_rounding_is_asked_in_larger_calls(rounding: str, least: int) -> None:
     def encode(x: Any, element: str, rounding: str = "rne", _wrong: str = rounding) -> Any:
@@ -195,29 +174,6 @@ def test_every_rounding_is_asked_in_larger_calls(rounding: str, least: int) -> N
     cases = [c for r in report.requirements for c in r.failing_cases]
     assert cases
     assert all(rounding in case for case in cases)
-
-
-@pytest.mark.all_calls
-@pytest.mark.parametrize("writes", [True, False])
-def test_what_many_rows_do_to_memory_is_found(writes: bool) -> None:
-    held: dict[Shape, Any] = {}
-
-    def quantize(x: Any, fmt: str) -> Any:
-        t = mxspec.quantize(x, fmt)
-        codes, scales = np.array(t.codes), np.array(t.scales)
-        if len(x) < 512:
-            return codes, scales
-        if writes and x.flags.writeable:
-            x[-1, -1] = 0
-        if not writes:
-            codes_before = held.setdefault(codes.shape, np.empty_like(codes))
-            codes_before[...] = codes
-            codes = codes_before
-        return codes, scales
-
-    target = SimpleNamespace(NAME="many rows", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
-    report = check(target, in_process=True, only="quantize/mxfp4/memory")
-    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["memory"]
 
 
 @pytest.mark.all_calls
@@ -235,20 +191,6 @@ def test_threads_that_share_a_buffer_along_axis_0_are_found() -> None:
     target = SimpleNamespace(NAME="threads", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
     report = check(target, in_process=True, only="quantize/mxfp4/state")
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["state"]
-
-
-@pytest.mark.all_calls
-def test_thousands_of_rows_in_bfloat16() -> None:
-    def quantize(x: Any, fmt: str) -> Any:
-        t = mxspec.quantize(x.astype(np.float32), fmt)
-        codes = np.array(t.codes)
-        if x.dtype != np.float32 and len(x) >= 8192 and x.shape[1] >= 128:
-            codes[-1, -1] ^= 1
-        return codes, t.scales
-
-    target = SimpleNamespace(NAME="narrow", VERSION="1", FORMATS=["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=quantize)
-    report = check(target, in_process=True, only="quantize/mxfp4/call-size")
-    assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["call-size"]
 
 
 @pytest.mark.parametrize(

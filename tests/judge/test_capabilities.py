@@ -77,18 +77,6 @@ def test_a_target_is_called_with_the_dtypes_that_it_declares(dtypes: Any) -> Non
     assert "scale/mxfp4/scale-boundary" in passed(report)
 
 
-def test_arrays_that_are_no_copies_are_answers() -> None:
-    """Signed bytes, read-only, strided: see the catalogue; here a view of a larger array."""
-
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = right(x, fmt)
-        larger = np.zeros((len(codes), codes.shape[1] + 3), np.uint8)
-        larger[:, 3:] = codes
-        return larger[:, 3:], scales
-
-    assert failing(check(make(["mxfp4"], quantize=quantize))) == {}
-
-
 #: A format of each width; layouts that hold elements of others go with none.
 BY_WIDTH = {get_block(f).element.bits: f for f in ("mxfp4", "mxfp6_e2m3", "mxint8")}
 #: Layouts of codes and of scales that a target may declare, and the format to try them with.
@@ -160,13 +148,6 @@ def test_a_layout_of_another_width_is_refused() -> None:
         check(make(["mxfp4"], LAYOUT="fp6-le", quantize=right))
     with pytest.raises(TargetError, match="names nibble-low and gptq; name one layout of codes"):
         check(make(["mxfp4"], LAYOUT=["nibble-low", "gptq"], quantize=right))
-
-
-def test_codes_two_to_a_byte_in_the_other_order() -> None:
-    wrong = laid("nibble-low")
-    wrong.LAYOUT = "nibble-high"
-    found = check(wrong, quick=True, data=[], only="*/tie-even")
-    assert {r.verdict.value for r in found.requirements} == {"fail"}
 
 
 class StandIn:

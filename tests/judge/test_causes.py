@@ -22,17 +22,85 @@ from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.results.conclusion import Stand, conclude
 
 from tests.bugs import Kind, list_entries
-from tests.bugs.building import Answer, Array, given, make, model, on_blocks, right
+from tests.bugs.building import Answer, Array, find_amax, given, is_ordinary, make, model, on_blocks, right
 from tests.bugs.judging import judge
 
 
-def moved(x: Array, fmt: str, step: int) -> Answer:
-    """Every scale so many steps away, and the codes that belong to it."""
-    codes, scales = model(x, fmt)
-    inside = np.isfinite(x).all(axis=1) & (scales > 3) & (scales < 250)
-    scales[inside] += np.uint8(step % 256)
-    codes[inside] = given(x, scales, fmt)[inside]
-    return codes, scales
+def of_scales(choose: Callable[[Array, str, Array], Array]) -> Any:
+    """The scales of ordinary blocks are chosen by their numbers, the format and the model's scales; the codes belong to them."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        scales, used = model(x, fmt)[1], is_ordinary(x)
+        with np.errstate(all="ignore"):
+            scales[used] = choose(x[used], fmt, scales[used])
+        return given(x, scales, fmt), scales
+
+    return quantize
+
+
+def scales_of(largest: Array, fmt: str) -> Array:
+    """The model's scales of blocks with these maxima."""
+    return model(largest[:, None] * (np.arange(BLOCKS[fmt].k) == 0).astype(np.float32), fmt)[1]
+
+
+def moved(step: int) -> Any:
+    """Every scale so many steps away."""
+    return of_scales(lambda x, fmt, s: np.where((s > 3) & (s < 250), s + np.uint8(step % 256), s))
+
+
+def maximum_in(dtype: Any) -> Any:
+    def choose(x: Array, fmt: str, scales: Array) -> Array:
+        largest = find_amax(x).astype(dtype).astype(np.float32)
+        return np.where(np.isfinite(largest), scales_of(np.where(np.isfinite(largest), largest, 0), fmt), scales)
+
+    return of_scales(choose)
+
+
+def signed_maximum(x: Array, fmt: str, scales: Array) -> Array:
+    return np.where((x > 0).any(axis=1), model(np.where(x > 0, x, np.float32(0)), fmt)[1], scales)
+
+
+def bounded(low: float = 0, high: float = np.inf, step: int = 0) -> Any:
+    """The maximum clamped before the scale is made of it; the scale some steps away."""
+    return of_scales(lambda x, fmt, s: np.clip(scales_of(np.clip(find_amax(x), np.float32(low), np.float32(high)), fmt).astype(int) + step, 0, 254))
+
+
+def unclamped(x: Array, fmt: str, scales: Array) -> Array:
+    """The exponent field less emax, in eight bits."""
+    field = find_amax(x).view(np.uint32) >> 23
+    return np.where(x.any(axis=1), (field.astype(int) - BLOCKS[fmt].element.emax) % 256, scales)
+
+
+def nearest_in_log2(x: Array, fmt: str, scales: Array) -> Array:
+    fraction, exponent = np.frexp(find_amax(x) / np.float32(BLOCKS[fmt].element.max_value))
+    return np.where(x.any(axis=1), np.clip(exponent - 1 + (2 * fraction > np.sqrt(2)) + 127, 0, 254), scales)
+
+
+def of_range(half: int) -> Any:
+    return of_scales(lambda x, fmt, s: scales_of(np.nan_to_num((x.max(axis=1) - x.min(axis=1)) / np.float32(half)), fmt))
+
+
+def of_quotients(encode: Callable[[Array, Any], Array]) -> Any:
+    """Codes of ordinary blocks made of x / scale in float32."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        (codes, scales), ordinary = model(x, fmt), is_ordinary(x)
+        with np.errstate(all="ignore"):
+            quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(np.float32)
+            codes[ordinary] = encode(quotient[ordinary], BLOCKS[fmt].element)
+        return codes, scales
+
+    return quantize
+
+
+def quotient_in(dtype: Any) -> Any:
+    return of_quotients(lambda v, element: mxspec.encode(v.astype(dtype).astype(np.float32), element))
+
+
+def cut_to_float16(quotient: Array, element: Any) -> Array:
+    narrow = quotient.astype(np.float16)
+    above = np.abs(narrow.astype(np.float32)) > np.abs(quotient)
+    return mxspec.encode(np.where(above, np.nextafter(narrow, np.float16(0)), narrow).astype(np.float32), element)
 
 
 def biased(x: Array, fmt: str) -> Answer:
@@ -42,30 +110,6 @@ def biased(x: Array, fmt: str) -> Answer:
 
 def flushed(x: Array, fmt: str) -> Answer:
     return model(np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x), fmt)
-
-
-def quotient_in(dtype: Any) -> Any:
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        ordinary = np.isfinite(x).all(axis=1)
-        with np.errstate(all="ignore"):
-            quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(dtype).astype(np.float32)
-        codes[ordinary] = mxspec.encode(quotient[ordinary], BLOCKS[fmt].element)
-        return codes, scales
-
-    return quantize
-
-
-def quotient_cut(x: Array, fmt: str) -> Answer:
-    codes, scales = model(x, fmt)
-    ordinary = np.isfinite(x).all(axis=1)
-    with np.errstate(all="ignore"):
-        quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(np.float32)
-    narrow = quotient.astype(np.float16)
-    above = np.abs(narrow.astype(np.float32)) > np.abs(quotient)
-    cut = np.where(above, np.nextafter(narrow, np.float16(0)), narrow).astype(np.float32)
-    codes[ordinary] = mxspec.encode(cut[ordinary], BLOCKS[fmt].element)
-    return codes, scales
 
 
 def unrounded_scale(x: Array, fmt: str) -> Answer:
@@ -101,45 +145,6 @@ def whole_numbers(x: Array, fmt: str) -> Answer:
     return codes, scales
 
 
-def maximum_in(dtype: Any) -> Any:
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        largest = np.zeros_like(x)
-        with np.errstate(all="ignore"):
-            largest[:, 0] = np.abs(x).max(axis=1).astype(dtype).astype(np.float32)
-        ordinary = np.isfinite(x).all(axis=1) & np.isfinite(largest[:, 0])
-        scales[ordinary] = model(largest, fmt)[1][ordinary]
-        codes[ordinary] = given(x, scales, fmt)[ordinary]
-        return codes, scales
-
-    return quantize
-
-
-def small_reciprocal(x: Array, fmt: str) -> Answer:
-    codes, scales = model(x, fmt)
-    ordinary = np.isfinite(x).all(axis=1)
-    with np.errstate(all="ignore"):
-        quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127) * (1 - 2.0**-22)).astype(np.float32)
-    codes[ordinary] = mxspec.encode(quotient[ordinary], BLOCKS[fmt].element)
-    return codes, scales
-
-
-def signed_maximum(x: Array, fmt: str) -> Answer:
-    codes, scales = model(x, fmt)
-    positive = np.isfinite(x).all(axis=1) & (x > 0).any(axis=1)
-    scales[positive] = model(np.where(x > 0, x, np.float32(0)), fmt)[1][positive]
-    codes[positive] = given(x, scales, fmt)[positive]
-    return codes, scales
-
-
-def first_half(x: Array, fmt: str) -> Answer:
-    codes, scales = model(x, fmt)
-    ordinary = np.isfinite(x).all(axis=1)
-    scales[ordinary] = model(np.where(np.arange(32) < 16, x, np.float32(0)), fmt)[1][ordinary]
-    codes[ordinary] = given(x, scales, fmt)[ordinary]
-    return codes, scales
-
-
 def zero_byte(x: Array, fmt: str) -> Answer:
     """Elements under byte 00 are divided by zero."""
     codes, scales = model(x, fmt)
@@ -158,39 +163,10 @@ def without_tensor_scale(x: Array, fmt: str, tensor_scale: float) -> Answer:
         return mxspec.encode(x * factor, "e2m1"), scales
 
 
-def bounded(low: float = 0, high: float = np.inf, step: int = 0) -> Any:
-    """The maximum clamped before the scale is made of it; the scale some steps away."""
-
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        ordinary = np.isfinite(x).all(axis=1)
-        largest = np.zeros_like(x)
-        largest[:, 0] = np.clip(np.abs(x).max(axis=1), np.float32(low), np.float32(high))
-        scales[ordinary] = np.clip(model(largest, fmt)[1][ordinary].astype(int) + step, 0, 254)
-        codes[ordinary] = given(x, scales, fmt)[ordinary]
-        return codes, scales
-
-    return quantize
-
-
 def least_block_scale(x: Array, fmt: str, tensor_scale: float) -> Answer:
     """Block scales of E4M3 are never subnormal; the codes are those of the model's own scale."""
     codes, scales = right(x, fmt, tensor_scale)
     return codes, np.maximum(scales, 8)
-
-
-def of_quotients(encode: Any) -> Any:
-    """Codes of ordinary blocks made of x / scale in float32."""
-
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        ordinary = np.isfinite(x).all(axis=1)
-        with np.errstate(all="ignore"):
-            quotient = (x.astype(np.float64) / 2.0 ** (scales.astype(float)[:, None] - 127)).astype(np.float32)
-            codes[ordinary] = encode(quotient[ordinary], BLOCKS[fmt].element)
-        return codes, scales
-
-    return quantize
 
 
 def with_half_added(quotient: Array, element: Any) -> Array:
@@ -209,26 +185,6 @@ def ieee_like(quotient: Array, element: Any) -> Array:
     first = element.max_code >> element.mantissa_bits << element.mantissa_bits
     codes = mxspec.encode(quotient, element)
     return np.where((codes & (element.sign_bit - 1)) >= first, codes & element.sign_bit | first - 1, codes).astype(np.uint8)
-
-
-def unclamped(x: Array, fmt: str) -> Answer:
-    """The exponent field less emax, in eight bits."""
-    codes, scales = model(x, fmt)
-    used = np.isfinite(x).all(axis=1) & x.any(axis=1)
-    field = np.abs(x).max(axis=1).view(np.uint32) >> 23
-    scales[used] = (field.astype(int) - BLOCKS[fmt].element.emax)[used] % 256
-    codes[used] = given(x, scales, fmt)[used]
-    return codes, scales
-
-
-def nearest_in_log2(x: Array, fmt: str) -> Answer:
-    codes, scales = model(x, fmt)
-    used = np.isfinite(x).all(axis=1) & x.any(axis=1)
-    ratio = np.abs(x).max(axis=1)[used] / np.float32(BLOCKS[fmt].element.max_value)
-    fraction, exponent = np.frexp(ratio)
-    scales[used] = np.clip(exponent - 1 + (2 * fraction > np.sqrt(2)) + 127, 0, 254)
-    codes[used] = given(x, scales, fmt)[used]
-    return codes, scales
 
 
 def by_chance() -> SimpleNamespace:
@@ -276,22 +232,6 @@ def behind_nan(*, later_calls: bool) -> Callable[[], SimpleNamespace]:
     return make_target
 
 
-def of_range(half: int) -> Any:
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        used = np.isfinite(x).all(axis=1)
-        with np.errstate(over="ignore"):
-            spread = (x.max(axis=1) - x.min(axis=1)) / np.float32(half)
-        spread[~np.isfinite(spread)] = np.finfo(np.float32).max
-        stand_in = np.where(used[:, None] & (np.arange(x.shape[1]) == 0), spread[:, None], np.float32(0))
-        scales[used] = mxspec.quantize(stand_in, fmt).scales.reshape(-1)[used]
-        with np.errstate(all="ignore"):
-            codes[used] = given(x, scales, fmt)[used]
-        return codes, scales
-
-    return quantize
-
-
 def wrong_in_bfloat16(x: Array, fmt: str) -> Answer:
     if x.dtype == np.float32:
         return right(x, fmt)
@@ -327,13 +267,13 @@ def laid_otherwise(fmt: str, layout: str, declared: str) -> Any:
 
 
 CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
-    "one scale step up": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, 1)), "one above mx-floor's, a factor of 2^1"),
-    "two scale steps down": (KnownCause.SCALE_OFFSET, of_blocks(lambda x, f: moved(x, f, -2), "mxfp8_e4m3"), "2 below mx-floor's, a factor of 2^-2"),
+    "one scale step up": (KnownCause.SCALE_OFFSET, of_blocks(moved(1)), "one above mx-floor's, a factor of 2^1"),
+    "two scale steps down": (KnownCause.SCALE_OFFSET, of_blocks(moved(-2), "mxfp8_e4m3"), "2 below mx-floor's, a factor of 2^-2"),
     "bias 126": (KnownCause.SCALE_BIAS, of_blocks(biased), "bias"),
     "flush to zero": (KnownCause.SUBNORMALS_FLUSHED, of_blocks(flushed, "mxfp4", "mxfp8_e5m2"), "subnormals"),
     "quotient in bfloat16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(ml_dtypes.bfloat16), "mxfp8_e4m3"), "in bfloat16"),
     "quotient in float16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(np.float16), "mxint8"), "in float16"),
-    "quotient cut to float16": (KnownCause.NARROW_QUOTIENT, of_blocks(quotient_cut, "mxfp8_e4m3"), "float16 by cutting"),
+    "quotient cut to float16": (KnownCause.NARROW_QUOTIENT, of_blocks(of_quotients(cut_to_float16), "mxfp8_e4m3"), "float16 by cutting"),
     "unrounded scale": (
         KnownCause.UNROUNDED_SCALE, lambda: make(["mxfp8_e4m3"], PROFILE="mx-rceil", quantize=on_blocks(unrounded_scale)), "before it was rounded",
     ),
@@ -343,9 +283,9 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     ),
     "whole numbers": (KnownCause.WHOLE_NUMBERS, of_blocks(whole_numbers, "mxint8"), "nearest, ties away from zero: the factor 2^-6"),
     "maximum in bfloat16": (KnownCause.NARROW_MAXIMUM, of_blocks(maximum_in(ml_dtypes.bfloat16)), "in bfloat16"),
-    "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(small_reciprocal), "slightly too small"),
-    "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(signed_maximum), "not of |x|"),
-    "sixteen lanes": (KnownCause.HALF_OF_THE_LANES, of_blocks(first_half), "lanes 0 to 15 alone"),
+    "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(of_quotients(lambda v, e: mxspec.encode((v.astype(float) * (1 - 2.0**-22)).astype(np.float32), e))), "slightly too small"),
+    "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(of_scales(signed_maximum)), "not of |x|"),
+    "sixteen lanes": (KnownCause.HALF_OF_THE_LANES, of_blocks(of_scales(lambda x, f, s: model(np.where(np.arange(32) < 16, x, np.float32(0)), f)[1])), "lanes 0 to 15 alone"),
     "byte 00 is zero": (KnownCause.SCALE_MISREAD, of_blocks(zero_byte, "mxfp8_e4m3"), "byte 00 were zero"),
     "elements without the tensor scale": (
         KnownCause.TENSOR_SCALE_LEFT_OUT, lambda: make(["nvfp4"], TENSOR_SCALE="encode", PROFILE="nvfp4-paper", quantize=without_tensor_scale),
@@ -363,8 +303,8 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     ),
     "no sticky bit": (KnownCause.STICKY_LOST, of_blocks(of_quotients(without_sticky), "mxfp4", "mxfp8_e4m3"), "sticky bit is lost"),
     "top exponent reserved": (KnownCause.TOP_RESERVED, of_blocks(of_quotients(ieee_like)), "elements end at 3:"),
-    "scale that wraps": (KnownCause.SCALE_WRAPS, of_blocks(unclamped), "wrap: ff, fe for"),
-    "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(nearest_in_log2, "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
+    "scale that wraps": (KnownCause.SCALE_WRAPS, of_blocks(of_scales(unclamped)), "wrap: ff, fe for"),
+    "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(of_scales(nearest_in_log2), "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
     "halves of blocks": (KnownCause.NIBBLE_ORDER, lambda: laid_otherwise("mxfp4", "nibble-split-32", "nibble-split-16"), 'lie as in LAYOUT = "nibble-split-32", and are read as nibble-split-16'),
@@ -402,7 +342,7 @@ RESEMBLING = {
     "transposed": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=transposed)),
     "rows from the last to the first": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=lambda x, f: (right(x, f)[0], right(x, f)[1][::-1]))),
     "NaN in late rows": (KnownCause.NAN_STATE, lambda: make(["mxfp4"], quantize=late_rows_nan)),
-    "maximum without abs": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(signed_maximum)),
+    "maximum without abs": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(of_scales(signed_maximum))),
 }
 
 

@@ -22,7 +22,7 @@ from mxspec.layouts import get_layout
 from mxspec_conformance import check
 from mxspec_conformance.judge.invariance import history
 from mxspec_conformance.judge.invariance.others import list_others
-from mxspec_conformance.results.report import Verdict
+from mxspec_conformance.results.report import GOOD, Verdict
 from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.opening import open_target
 
@@ -127,6 +127,20 @@ def kept_by_ends(function: Function) -> Function:
 
 def kept_by_bytes_in_any_order(function: Function) -> Function:
     return kept_by(lambda data: (sum(data), len(data)))(function)
+
+
+def into_the_input(function: Function) -> Function:
+    """The first array that may be written into is another one after the call."""
+
+    def called(*args: Any, **options: Any) -> Any:
+        answer = function(*args, **options)
+        for a in (getattr(a, "codes", a) for a in args):
+            if isinstance(a, np.ndarray) and a.flags.writeable and a.size > 64:
+                a[-1:] = 0
+                break
+        return answer
+
+    return called
 
 
 def without_a_pitch(function: Function) -> Function:
@@ -236,7 +250,7 @@ PREFIXES = {"encode_stochastic": "stochastic"}
 
 @pytest.mark.share(12)
 @pytest.mark.all_calls
-@pytest.mark.parametrize("fault", [in_a_ring, wrong_once, kept_by_ends, kept_by_bytes_in_any_order, without_a_pitch, one_shape_at_once])
+@pytest.mark.parametrize("fault", [in_a_ring, wrong_once, kept_by_ends, kept_by_bytes_in_any_order, into_the_input, without_a_pitch, one_shape_at_once])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_what_depends_on_other_calls_fails_whatever_the_operation(
     operation: str, fault: Callable[[Function], Function]
@@ -248,6 +262,48 @@ def test_what_depends_on_other_calls_fails_whatever_the_operation(
     )
     failing = {r.topic for r in report.requirements if r.verdict is Verdict.FAIL}
     assert failing & {"memory", "state", "call-size"}, [(r.id, r.verdict) for r in report.requirements]
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("operation", "part"), [("dequantize", 1), ("dequantize_affine", 1), ("dequantize_affine", 2), ("decompress", 1)])
+def test_answers_that_are_kept_without_a_part_are_found(operation: str, part: int) -> None:
+    """Also where of that part what was given first, for each shape, is taken for all."""
+    function, more = OPERATIONS[operation]
+    for key in (lambda a: (a.shape, a.tobytes()), np.shape):
+        kept: dict[Any, Any] = {}
+
+        def called(*args: Any, key: Callable[[Any], Any] = key, kept: dict[Any, Any] = kept) -> Any:
+            name = tuple(key(a) for i, a in enumerate(args) if isinstance(a, np.ndarray) and i != part)
+            answer = function(*args[:part], kept.get(name, args[part]), *args[part + 1 :])
+            kept.setdefault(name, np.array(args[part]))
+            return answer
+
+        report = check(SimpleNamespace(NAME="faulty", VERSION="1", **more, **{operation: called}), only=f"{operation}/*/state")
+        assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == {"state"}
+
+
+def fail_where(special: str, function: Function) -> Function:
+    """Code that fails, and refuses nothing."""
+
+    def called(*args: Any, **options: Any) -> Any:
+        if special == "rows" and len(args[0]) > 512:
+            raise IndexError("list index out of range")
+        if special == "pitch" and not args[0].flags.c_contiguous:
+            raise KeyError("pitch")
+        if special == "threads" and threading.current_thread() is not threading.main_thread():
+            raise AttributeError("no handle")
+        return function(*args, **options)
+
+    return called
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize(("special", "topic"), [("rows", "call-size"), ("pitch", "memory"), ("threads", "state")])
+@pytest.mark.parametrize("operation", ["quantize_affine", "prune", "pack"])
+def test_code_that_fails_refuses_nothing(operation: str, special: str, topic: str) -> None:
+    function, more = OPERATIONS[operation]
+    report = check(SimpleNamespace(NAME="faulty", VERSION="1", **more, **{operation: fail_where(special, function)}), only=f"{operation}/*")
+    assert {r.topic for r in report.requirements if r.verdict not in GOOD} == {topic}
 
 
 def rows_of(args: tuple[Any, ...]) -> int:
@@ -277,6 +333,19 @@ SIZES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "511 rows": lambda args: rows_of(args) == 511,
     "rows beyond 16 bits": lambda args: rows_of(args) > 65535,
 }
+#: The same of operations on matrices of codes or numbers, by rows and columns of what is stored for each number.
+SHAPES: dict[str, Callable[[int, int], bool]] = {
+    "17 rows": lambda rows, k: rows == 17,
+    "129 rows": lambda rows, k: rows == 129,
+    "k of 384": lambda rows, k: k == 384,
+    "k above 4096": lambda rows, k: k > 4096,
+    "one long row": lambda rows, k: rows == 1 and k > 512,
+    "several tiles of rows and groups": lambda rows, k: rows > 64 and k >= 512,
+    "as many rows as numbers": lambda rows, k: rows == k,
+    "a million numbers": lambda rows, k: rows * k > 1 << 20,
+    "four million numbers": lambda rows, k: rows * k > 1 << 22,
+}
+OF_SHAPES = ("quantize_affine", "dequantize_affine", "prune", "compress", "decompress")
 CONTENTS: dict[str, Callable[[np.ndarray[Any, Any]], bool]] = {
     "equal rows": lambda matrix: has_rows(matrix) and bool((matrix == matrix[:1]).all()),
     "first row zero": lambda matrix: has_rows(matrix) and not matrix[0].astype(bool).any(),
@@ -306,11 +375,14 @@ def wrong_where(function: Function, is_wrong: Callable[[tuple[Any, ...]], bool])
 @pytest.mark.parametrize(
     ("operation", "fault"),
     [(operation, fault) for operation in OPERATIONS for fault in SIZES]
-    + [(operation, fault) for operation in OF_ROWS for fault in CONTENTS],
+    + [(operation, fault) for operation in OF_ROWS for fault in CONTENTS]
+    + [(operation, fault) for operation in OF_SHAPES for fault in SHAPES],
 )
 def test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation(operation: str, fault: str) -> None:
     function, more = OPERATIONS[operation]
-    is_wrong = SIZES.get(fault) or (lambda args: CONTENTS[fault](matrix_of(args)))
+    wide = 1 + (operation == "decompress")  # of two numbers one is kept
+    by_shape = SHAPES.get(fault) and (lambda args: SHAPES[fault](len(args[0]), args[0].shape[1] * wide))
+    is_wrong = SIZES.get(fault) or by_shape or (lambda args: CONTENTS[fault](matrix_of(args)))
     topic = "*" if operation == "matmul" else "call-size"
     report = check(
         SimpleNamespace(NAME="faulty", VERSION="1", **{**more, operation: wrong_where(function, is_wrong)}),

@@ -76,11 +76,6 @@ def test_wrong_kernels_fail(kernel: KindKernel) -> None:
     assert all(f is not None and f.expected != f.returned for f in shown)
 
 
-def test_there_are_enough_of_both() -> None:
-    assert len({k.name for k in WRONG_KINDS}) == len(WRONG_KINDS) >= 60
-    assert len({k.name for k in RIGHT_KINDS}) == len(RIGHT_KINDS) >= 30
-
-
 #: Wrong kernel -> what the report says of it.
 NAMED = {
     "zero point one too large": "the zero points of b are one too large",
@@ -228,7 +223,7 @@ def test_words_that_do_not_fit_are_refused(text: str, words: str) -> None:
         check(target)
 
 
-@pytest.mark.parametrize("text", [*SPECS, "int4-g128-zero-float16/gptq+gptq-v2-zeros+transposed", "int4-g64-bias-float16/words",
+@pytest.mark.parametrize("text", [*SPECS, "bfloat16", "mxfp8_e4m3/128x4", "mxfp4/nibble-low+128x4", "nvfp4/transposed", "mxfp4/ggml-mxfp4", "int4-g128-zero-float16/gptq+gptq-v2-zeros+transposed", "int4-g64-bias-float16/words",
                                   "mxfp4-2to4/metal-marlin-values+metal-marlin-metadata", "int4-g32-bias-float16/transposed", "float16-2to4/cutlass3-e-16"])  # fmt: skip
 def test_texts_are_read_back_and_laid_out(text: str) -> None:
     assert parse_operand(text).text == text

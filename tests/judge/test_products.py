@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +17,6 @@ from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.results.conclusion import conclude
 from mxspec_conformance.results.report import Failure, Verdict
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.operands import parse_operand, parse_product
 from mxspec_lab.products.kernels import Kernel, KernelTarget, finish_float32
 from mxspec_lab.products.right import NVFP4, RIGHT
 from mxspec_lab.products.wrong import list_wrong
@@ -72,11 +70,6 @@ def shows_both(failure: Failure, kernel: Kernel) -> bool:
         exec(failure.snippet, {"k": KernelTarget(kernel), "print": printed.append})
     value = f"{float(printed[0]):.9g} ({printed[0].tobytes()[::-1].hex()})"
     return failure.returned["value"] == value != failure.expected["value"]
-
-
-def test_there_are_enough_of_both() -> None:
-    assert len({k.name for k in WRONG}) == len(WRONG) >= 60
-    assert len(RIGHT) >= 25
 
 
 #: Wrong kernel -> what the report says of it.
@@ -236,26 +229,14 @@ def test_a_target_that_answers_nothing_right_does_not_conform() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "words"),
-    [
-        (lambda y: y[:1], "matmul returned shape"), (lambda y: y.astype(np.float64), "matmul returned dtype float64"),
-        (lambda y: [1.0], "not an array"), (lambda y: (y, y), "not an array"),
-    ],
-)  # fmt: skip
-def test_malformed_answers_are_errors_in_words(returned: Any, words: str) -> None:
-    report = judge(replace(RIGHT[0], returned=returned))
-    wrong = [r for r in report.requirements if r.verdict is Verdict.ERROR]
-    assert wrong
-    assert words in wrong[0].note
-
-
-@pytest.mark.parametrize(
     ("operands", "words"),
     [
         (None, "matmul: say of what in OPERANDS"), ({"a": "mxfp4"}, "is no product"), ({"a": "mxfp5", "b": "mxfp4"}, "neither a block format"),
         ({"a": "mxfp4/nibble-lo", "b": "mxfp4"}, "which is none"), ({"a": "mxfp8_e4m3/nibble-low", "b": "mxfp4"}, "codes of 4 bits"),
         ({"a": "float32/128x4", "b": "mxfp4"}, "names a layout"), ([], "it is empty"), ({"a": "nvfp4/ggml-mxfp4", "b": "nvfp4"}, "a scale for 32"),
-        ({"a": "mxfp4/gptq-v1-zeros", "b": "mxfp4"}, "holds zeros"), (7, "is no product"),
+        ({"a": "mxfp4/gptq-v1-zeros", "b": "mxfp4"}, "holds zeros"), (7, "is no product"), ({"a": None, "b": "mxfp4"}, "a dict is no product"),
+        ("mxfp4 @ mxfp4 @ mxfp4", "is no product"), ({"a": "mxfp4", "b": "mxfp4", "c": "float32"}, "a dict is no product"),
+        ({"a": "mxfp4/marlin-scales-nvfp4", "b": "mxfp4"}, "has no place for some of the scales of mxfp4"),
     ],
 )  # fmt: skip
 def test_wrong_declarations_are_refused_in_words(operands: Any, words: str) -> None:
@@ -275,13 +256,6 @@ def test_unknown_classes_contracts_and_shapes_are_refused() -> None:
     target.PRODUCT_SHAPES = {"k": 0}  # type: ignore[attr-defined]
     with pytest.raises(TargetError, match="PRODUCT_SHAPES says k of 0"):
         check(target)
-
-
-@pytest.mark.parametrize("text", ["mxfp4", "mxfp4/nibble-low", "mxfp4/nibble-low+128x4", "mxfp8_e4m3/128x4", "bfloat16", "float32/transposed",
-                                  "mxfp4/ggml-mxfp4", "nvfp4/transposed"])  # fmt: skip
-def test_texts_of_operands_are_read_back(text: str) -> None:
-    assert parse_operand(text).text == text
-    assert parse_product(f"{text} @ mxfp4").text == f"{text} @ mxfp4"
 
 
 def test_texts_of_mistakes_are_their_names() -> None:

@@ -68,6 +68,15 @@ def target(formats: list[str], quantize: Callable[..., Answer], **members: Any) 
     return SimpleNamespace(NAME="random", VERSION="1", FORMATS=formats, quantize=quantize, **members)
 
 
+def by_words(goes: Goes = carry, bits: int = 32) -> Callable[..., Answer]:
+    """A quantizer that needs words."""
+
+    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
+        return rounded(x, fmt, random_bits, goes, bits)
+
+    return quantize
+
+
 def judge(one: SimpleNamespace, **options: Any) -> Report:
     return check(one, in_process=True, only="stochastic/*", **options)
 
@@ -80,11 +89,8 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize(("rule", "goes"), [("carry", carry), ("below", below), ("below", below_cut)])
 def test_every_convention_passes(rule: str, goes: Goes, bits: int) -> None:
-    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
-        return rounded(x, fmt, random_bits, goes, bits)
-
     formats = ["mxfp4", "mxint8", "nvfp4"]
-    report = judge(target(formats, quantize, SR_BITS=bits, SR_RULE=rule))
+    report = judge(target(formats, by_words(goes, bits), SR_BITS=bits, SR_RULE=rule))
     assert passed(report) == {f"stochastic/{f}/random-bits" for f in formats}
     assert report.exit_code == 0
 
@@ -107,10 +113,7 @@ def test_where_scales_do_not_tell_profiles_apart_the_quotients_do(profile: str) 
 
 
 def test_one_that_needs_words_is_judged_by_its_scales_and_its_words_alone() -> None:
-    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
-        return rounded(x, fmt, random_bits, carry, 32)
-
-    one = target(["mxfp4"], quantize)
+    one = target(["mxfp4"], by_words())
     report = check(one, in_process=True)
     assert passed(report) == {"scale/mxfp4/scale-boundary", "stochastic/mxfp4/random-bits"}
     assert failing(report) == {}
@@ -119,42 +122,28 @@ def test_one_that_needs_words_is_judged_by_its_scales_and_its_words_alone() -> N
     assert {r.id for r in report.requirements} == set(list_requirements(open_target(one)))
 
 
+#: (numbers, words) -> what is used in place of the words themselves, of their rule and of the right scales; nothing: no words.
+MISUSES: dict[str, Callable[[Array, Array], dict[str, Any]]] = {
+    "inverted": lambda x, words: {"words": ~words},
+    "of the lane before": lambda x, words: {"words": np.roll(words, 1, axis=1)},
+    "of the block's first lane": lambda x, words: {"words": np.repeat(words[:, ::32], 32, axis=1)},
+    "eight bits of them": lambda x, words: {"words": words & np.uint32(0xFF000000)},
+    "not looked at": lambda x, words: {},
+    "as signed numbers": lambda x, words: {"words": words.astype(np.int32)},
+    "half a step off": lambda x, words: {"goes": lambda f, w, n: carry(f, np.minimum(w + 2**31, 2**32 - 1), n)},
+    "where exact": lambda x, words: {"goes": lambda f, w, n: (w >= 2.0**n - 1) | carry(f, w, n)},
+    "of negative numbers inverted": lambda x, words: {"words": np.where(np.signbit(x), ~words, words)},
+    "a fraction of eight bits": lambda x, words: {"goes": lambda f, w, n: carry(np.floor(f * 256) / 256, w, n)},
+    "the scale too": lambda x, words: {"scales": (right(x, "mxfp4")[1] + (words[:, ::32] & 1)).astype(np.uint8)},
+}
+
+
 def spoiled(name: str) -> Callable[..., Answer]:
     def quantize(x: Array, fmt: str, random_bits: Array | None = None) -> Answer:
-        if random_bits is None:
-            return right(x, fmt)
-        words, goes, scales = random_bits.copy(), carry, None
-        if name == "inverted":
-            words = ~words
-        elif name == "of the lane before":
-            words = np.roll(words, 1, axis=1)
-        elif name == "of the block's first lane":
-            words = np.repeat(words[:, :: BLOCKS[fmt].k], BLOCKS[fmt].k, axis=1)
-        elif name == "eight bits of them":
-            words = words & np.uint32(0xFF000000)
-        elif name == "not looked at":
-            return right(x, fmt)
-        elif name == "as signed numbers":
-            words = words.astype(np.int32)
-        elif name == "half a step off":
-            goes = lambda f, w, n: carry(f, np.minimum(w + 2**31, 2**32 - 1), n)  # noqa: E731
-        elif name == "where exact":
-            goes = lambda f, w, n: (w >= 2.0**n - 1) | carry(f, w, n)  # noqa: E731
-        elif name == "of negative numbers inverted":
-            words = np.where(np.signbit(x), ~words, words)
-        elif name == "a fraction of eight bits":
-            goes = lambda f, w, n: carry(np.floor(f * 256) / 256, w, n)  # noqa: E731
-        elif name == "the scale too":
-            scales = (right(x, fmt)[1] + (words[:, :: BLOCKS[fmt].k] & 1)).astype(np.uint8)
-        return rounded(x, fmt, words, goes, 32, scales)
+        used = {} if random_bits is None else MISUSES[name](x, random_bits)
+        return rounded(x, fmt, **{"words": random_bits, "goes": carry, "bits": 32, **used}) if used else right(x, fmt)
 
     return quantize
-
-
-MISUSES = (
-    "inverted", "of the lane before", "of the block's first lane", "eight bits of them", "not looked at", "as signed numbers",
-    "half a step off", "where exact", "of negative numbers inverted", "a fraction of eight bits", "the scale too",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISUSES)
@@ -207,10 +196,7 @@ def test_in_matrices_of_its_own_shapes_the_words_stay_with_their_numbers() -> No
 
 
 def test_no_other_command_takes_its_answers_for_ones_that_repeat() -> None:
-    def quantize(x: Array, fmt: str, random_bits: Array) -> Answer:
-        return rounded(x, fmt, random_bits, carry, 32)
-
-    one = target(["mxfp4"], quantize)
+    one = target(["mxfp4"], by_words())
     with pytest.raises(ValueError, match="quantizes stochastically, and identify asks for answers that repeat"):
         identify(one)
     with pytest.raises(ValueError, match="nothing that can be fuzzed: its quantize rounds stochastically"):

@@ -25,6 +25,7 @@ from tests.bugs.building import (
     on_blocks,
     scaled,
 )
+from tests.judge.test_causes import moved, of_scales
 
 
 def searched(error: str, offsets: tuple[int, ...], rounding: Rounding = Rounding.RNE, floor: float = 0) -> BlockFunction:
@@ -96,28 +97,13 @@ def test_a_search_does_not_excuse_a_claim() -> None:
 @pytest.mark.parametrize(("step", "fmt"), [(1, "mxfp4"), (1, "mxfp8_e4m3"), (-1, "mxfp4"), (1, "mxint8")])
 def test_a_rule_that_is_off_by_a_constant_is_no_search(step: int, fmt: str) -> None:
     """One step up it has the least of the largest errors among the scales that it gives: that is chance."""
-
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        inside = np.isfinite(x).all(axis=1) & ~is_zero(x) & (scales > 3) & (scales < 250)
-        scales[inside] += np.uint8(step % 256)
-        codes[inside] = given(x, scales, fmt)[inside]
-        return codes, scales
-
-    report = judge(quantize, fmt)
+    report = judge(moved(step), fmt)
     assert report.exit_code == 1
     assert report.formats[0].causes == [KnownCause.SCALE_OFFSET.value]
 
 
 def test_scales_at_random_are_no_search() -> None:
-    def quantize(x: Array, fmt: str) -> Answer:
-        codes, scales = model(x, fmt)
-        inside = np.isfinite(x).all(axis=1) & ~is_zero(x) & (scales > 8) & (scales < 240)
-        scales[inside] += (x.view(np.uint32).sum(axis=1)[inside] % 3 == 0).astype(np.uint8)
-        codes[inside] = given(x, scales, fmt)[inside]
-        return codes, scales
-
-    report = judge(quantize, "mxfp4")
+    report = judge(of_scales(lambda x, fmt, s: s + ((s > 8) & (s < 240) & (x.view(np.uint32).sum(axis=1) % 3 == 0))), "mxfp4")
     assert report.exit_code == 1
     assert not any("search" in c for c in report.formats[0].open_choices)
 

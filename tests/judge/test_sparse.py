@@ -113,6 +113,27 @@ def test_ties_are_open_until_a_rule_is_claimed() -> None:
     assert found["tie-choice"].explained_by == "higher"
 
 
+@pytest.mark.all_calls
+def test_a_claimed_rule_holds_in_every_call() -> None:
+    higher = target(prune=lambda codes, fmt: sparsity.prune(codes, rule="higher" if len(codes) == 1 else "lower"))
+    assert by_topic(higher, "prune")["call-size"].verdict is Verdict.PASS, "without a rule each call may choose anew"
+    higher.PRUNE_RULE = "lower"
+    assert by_topic(higher, "prune")["call-size"].verdict is Verdict.FAIL
+
+
+@pytest.mark.all_calls
+def test_nibbles_name_the_lower_position_first_in_every_call() -> None:
+    def crossed(codes: Any, fmt: str) -> Any:
+        """The same numbers, in a tail of rows under nibbles that are not allowed."""
+        kept, metadata = sparsity.compress(codes)
+        if not len(codes) % 32:
+            return kept, metadata
+        units = kept.reshape(*metadata.shape, 2, -1)[:, :, ::-1]
+        return np.ascontiguousarray(units).reshape(kept.shape), np.asarray((metadata & 3) << 2 | metadata >> 2, np.uint8)
+
+    assert by_topic(target(compress=crossed), "compress")["call-size"].verdict is Verdict.FAIL
+
+
 def test_nibble_0_of_zeros_is_open_and_of_numbers_wrong() -> None:
     def zeros(codes: Any, fmt: str) -> Any:
         kept, metadata = sparsity.compress(codes)

@@ -13,7 +13,7 @@ from mxspec_conformance import check
 from mxspec_conformance.judge.products import whole_calls
 from mxspec_conformance.targets.operands import Numbers
 
-from tests.judge.test_product_far import E4M3, FP4, NVFP4, Target, multiply
+from tests.judge.product_target import E4M3, FP4, NVFP4, Call, Target, multiply
 
 
 def multiply_here(a: Numbers, b: Numbers) -> tuple[dot.Sums, npt.NDArray[np.bool_]]:
@@ -21,11 +21,11 @@ def multiply_here(a: Numbers, b: Numbers) -> tuple[dot.Sums, npt.NDArray[np.bool
     return sums, sums.fits(53)
 
 
-def wrong_in_the_last_rows(call: dict[str, Any]) -> None:
-    total = multiply(call["x"], call["w"])
+def wrong_in_the_last_rows(call: Call) -> dict[str, Any]:
+    total = multiply(call.x, call.w)
     if len(total) > 600:
         total[560:, 200:] = np.roll(total[560:, 200:], 1, axis=0)
-    call["sum"] = total
+    return {"sum": total}
 
 
 @pytest.mark.parametrize("sides", [(E4M3, FP4), (NVFP4, NVFP4)])
