@@ -14,7 +14,7 @@ from mxspec_conformance.mutants.decode_mutants import MX, exactly, magnitudes, w
 from mxspec_conformance.mutants.reference import Array, Context, Step
 from mxspec_conformance.mutants.rounding_mutants import after, always, clamp
 from mxspec_conformance.mutants.scale_mutants import EVERY
-from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants.schema import Family, Mutant, Wrap, around
 
 #: Codes and scales.
 Pair = Any
@@ -23,14 +23,10 @@ Pair = Any
 def quantize_as(change: Callable[..., Pair]) -> Wrap:
     """A quantize that is made of the right one: change(right, x, fmt, kwargs)."""
 
-    def wrap(right: Step) -> Step:
-        @wraps(right)
-        def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-            return change(right, np.asarray(x), fmt, kwargs)
+    def quantize(right: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
+        return change(right, np.asarray(x), fmt, kwargs)
 
-        return quantize
-
-    return wrap
+    return around(quantize)
 
 
 def on_result(change: Callable[[Array, Array, Array, int], Any]) -> Wrap:
@@ -106,10 +102,6 @@ def tail_scale_of_neighbour(right: Step, x: Array, fmt: str, kwargs: dict[str, A
     if x.shape[axis] % BLOCKS[fmt].k and moved.shape[-1] > 1:
         moved[..., -1] = moved[..., -2]
     return codes, np.moveaxis(moved, -1, axis)
-
-
-def tile_rows_alone(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
-    return right(x, fmt, **{**kwargs, "block": None})
 
 
 def tile_of_8(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -269,52 +261,36 @@ def tensor_scale_late(state: dict[str, Any], right: Step, x: Array, fmt: str, kw
     return right(x, fmt, **{**kwargs, "tensor_scale": late})
 
 
-def writes_into_input(wrapped: Step) -> Step:
+@around
+def writes_into_input(wrapped: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
     """The input is scaled in place."""
-
-    @wraps(wrapped)
-    def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-        answer = wrapped(x, fmt, **kwargs)
-        with np.errstate(all="ignore"):
-            x *= x.dtype.type(0.5)
-        return answer
-
-    return quantize
+    answer = wrapped(x, fmt, **kwargs)
+    with np.errstate(all="ignore"):
+        x *= x.dtype.type(0.5)
+    return answer
 
 
-def ignores_strides(wrapped: Step) -> Step:
+@around
+def ignores_strides(wrapped: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
     """The input is read from its first element on as if it were contiguous."""
-
-    @wraps(wrapped)
-    def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-        if not x.flags.c_contiguous and x.base is not None and x.base.size >= x.size:
-            x = x.base.reshape(-1)[: x.size].reshape(x.shape)
-        return wrapped(x, fmt, **kwargs)
-
-    return quantize
+    if not x.flags.c_contiguous and x.base is not None and x.base.size >= x.size:
+        x = x.base.reshape(-1)[: x.size].reshape(x.shape)
+    return wrapped(x, fmt, **kwargs)
 
 
 def dequantize_rows(change: Callable[[Array], Any]) -> Wrap:
-    def wrap(right: Step) -> Step:
-        @wraps(right)
-        def dequantize(codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
-            values = np.array(right(codes, scales, fmt, **kwargs))
-            change(values)
-            return values
+    def dequantize(right: Step, codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
+        values = np.array(right(codes, scales, fmt, **kwargs))
+        change(values)
+        return values
 
-        return dequantize
-
-    return wrap
+    return around(dequantize)
 
 
-def first_scale_of_row(right: Step) -> Step:
+@around
+def first_scale_of_row(right: Step, codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
     """Dequantize uses a row's first scale for all its blocks."""
-
-    @wraps(right)
-    def dequantize(codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
-        return right(codes, np.broadcast_to(np.asarray(scales)[..., :1], np.shape(scales)), fmt, **kwargs)
-
-    return dequantize
+    return right(codes, np.broadcast_to(np.asarray(scales)[..., :1], np.shape(scales)), fmt, **kwargs)
 
 
 def clear_tail(values: Array) -> None:
@@ -338,10 +314,6 @@ def load_16(through: Any, dtype_of: str) -> Wrap:
         return right(x, fmt, **kwargs)
 
     return quantize_as(run)
-
-
-def flush_float16(x: Array) -> Array:
-    return np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x)
 
 
 def equal_maxima(c: Context, codes: Array, stored: Array, x: Array) -> Pair:
@@ -416,7 +388,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="tail-padded-with-row", source="own", family=_B, formats=("mxfp4", "mxint8", "nvfp4"), what="the tail reads on into the row's beginning", wrap={"quantize": tail_padded(lambda x, n: np.resize(x[..., ::-1], (*x.shape[:-1], n)))}),
     Mutant(id="tail-not-written", source="own", family=_B, formats=("mxfp4", "mxfp6_e3m2", "nvfp4"), what="the partial last block stays zero", wrap={"quantize": with_keyword("pad", tail_cleared)}),
     Mutant(id="tail-scale-of-neighbour", source="own", family=_B, formats=("mxfp4", "mxfp8_e5m2", "nvfp4"), what="the partial last block gets the scale byte before it", wrap={"quantize": with_keyword("pad", tail_scale_of_neighbour)}),
-    Mutant(id="tile-of-one-row", source="own", family=_B, formats=("nvfp4",), what="16 x 16 blocks are quantized row by row", wrap={"quantize": with_keyword("block", tile_rows_alone)}),
+    Mutant(id="tile-of-one-row", source="own", family=_B, formats=("nvfp4",), what="16 x 16 blocks are quantized row by row", wrap={"quantize": with_keyword("block", lambda right, x, fmt, kwargs: right(x, fmt, **{**kwargs, "block": None}))}),
     Mutant(id="tile-of-8-rows", source="own", family=_B, formats=("nvfp4",), what="16 x 16 blocks take the maximum of 8 rows", wrap={"quantize": with_keyword("block", tile_of_8)}),
     Mutant(id="axis-scales-reversed", source="own", family=_B, formats=("mxfp4", "mxint8", "nvfp4"), what="scales along another axis come out in reversed order", wrap={"quantize": with_keyword("axis", axis_reversed)}),
     Mutant(id="axis-codes-transposed", source="own", family=_B, formats=("mxfp4", "mxfp6_e2m3", "nvfp4"), what="codes along another axis keep the transposed order", wrap={"quantize": with_keyword("axis", transposed_order)}),
@@ -441,7 +413,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="ignores-strides", source="bitsandbytes-foundation/bitsandbytes#1342", family=_C, formats=EVERY, what="strided inputs are read in memory order", wrap={"quantize": ignores_strides}),
     Mutant(id="equal-maxima", source="own", family=_C, formats=MX, what="of several lanes that hold the maximum only the first is written", change={"finish": equal_maxima}),
     Mutant(id="bf16-through-fp16", source="own", family=_C, formats=EVERY, what="bfloat16 inputs pass through float16", wrap={"quantize": load_16(lambda x: x.astype(np.float16), "bfloat16")}),
-    Mutant(id="fp16-subnormals-flushed", source="own", family=_C, formats=EVERY, what="subnormal float16 inputs count as zeros", wrap={"quantize": load_16(flush_float16, "float16")}),
+    Mutant(id="fp16-subnormals-flushed", source="own", family=_C, formats=EVERY, what="subnormal float16 inputs count as zeros", wrap={"quantize": load_16(lambda x: np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x), "float16")}),
     Mutant(id="fp16-through-bf16", source="own", family=_C, formats=EVERY, what="float16 inputs are cut to bfloat16", wrap={"quantize": load_16(lambda x: (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32), "float16")}),
     Mutant(id="dequantize-first-128", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="only the first 128 rows are written", wrap={"dequantize": dequantize_rows(clear_beyond(128))}),
     Mutant(id="dequantize-tail-rows", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows beyond the last multiple of 128 stay zero", wrap={"dequantize": dequantize_rows(clear_tail)}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from mxspec.formats import BLOCKS
 from mxspec_conformance.mutants.call_mutants import Pair, quantize_as, with_keyword
 from mxspec_conformance.mutants.reference import Array, Step
-from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants.schema import Family, Mutant, Wrap, around
 
 _B, _C = Family.BLOCKS, Family.CALLS
 _SOME = ("mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8", "nvfp4")
@@ -97,14 +96,10 @@ def beyond(blocks: int) -> Wrap:
 def strided(change: Callable[[Array], Array]) -> Wrap:
     """Inputs that are not contiguous are read otherwise."""
 
-    def wrap(right: Step) -> Step:
-        @wraps(right)
-        def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-            return right(x if x.flags.c_contiguous else change(np.array(x)), fmt, **kwargs)
+    def quantize(right: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
+        return right(x if x.flags.c_contiguous else change(np.array(x)), fmt, **kwargs)
 
-        return quantize
-
-    return wrap
+    return around(quantize)
 
 
 MUTANTS: tuple[Mutant, ...] = (
