@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec_conformance.mutants.reference import Step
+from mxspec_conformance.mutants.schema import NOTHING, Variant, Wrap
+
 Array = npt.NDArray[Any]
-Step = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,20 @@ def scatter(units: Array, kept: Array, form: Form) -> Array:
     return out
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVariant(Variant):
+    """A variant of the target below, wrong or right."""
+
+    #: The function by which a wrong one is judged; right ones are judged by all.
+    function: str = ""
+    #: What the target declares: a rule, a layout.
+    declared: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def build(self, formats: tuple[str, ...]) -> Plain:
+        """The target."""
+        return Plain(name=self.id, formats=formats, change=self.change, wrap=self.wrap, **self.declared)
+
+
 #: Steps by name, in the order in which the functions take them.
 STEPS: Mapping[str, Step] = {
     f.__name__: f for f in (split, weigh, select, blank, join, find, gather, encode, decode, scatter)
@@ -121,17 +137,17 @@ class Plain:
     VERSION = "1"
 
     def __init__(
-        self, *, name: str = "plain", formats: tuple[str, ...] = tuple(FORMS), change: Mapping[str, Step] | None = None,
-        wrap: Mapping[str, Callable[[Step], Step]] | None = None, **declared: Any,
+        self, *, name: str = "plain", formats: tuple[str, ...] = tuple(FORMS), change: Mapping[str, Step] = NOTHING,
+        wrap: Mapping[str, Wrap] = NOTHING, **declared: Any,
     ) -> None:  # fmt: skip
-        unknown = set(change or ()) - set(STEPS)
+        unknown = set(change) - set(STEPS)
         if unknown:
             raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
         self.NAME, self.SPARSE_FORMATS = name, formats
-        self._steps = {**STEPS, **(change or {})}
+        self._steps = {**STEPS, **change}
         for key, value in declared.items():
             setattr(self, key, value)
-        for function, make in (wrap or {}).items():
+        for function, make in wrap.items():
             setattr(self, function, make(getattr(self, function)))
 
     def prune(self, codes: Any, fmt: str) -> Any:
