@@ -18,10 +18,9 @@ from mxspec_lab.products.fuzzed import Group, count_accused, count_found, is_as_
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
-from mxspec_lab.products.narrow import NARROW
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, main, render_markdown
-from mxspec_lab.products.wrong import list_wrong
+from mxspec_lab.products.wrong import NARROW, list_wrong
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "reports" / "mutants" / "products.json"

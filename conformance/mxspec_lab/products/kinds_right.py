@@ -9,7 +9,7 @@ import numpy as np
 
 from mxspec import dot
 from mxspec.dot import ACCUMULATORS, Order
-from mxspec_lab.products.kernels import Floats
+from mxspec_lab.products.kernels import Floats, add_double
 from mxspec_lab.products.kinds import (
     KindKernel,
     add_bias,
@@ -24,12 +24,6 @@ SPARSE = ("bfloat16", "mxfp4-2to4")
 ALL = ("float32", "bfloat16", "float16")
 
 
-def add_double(a: Floats, b: Floats) -> Floats:
-    """In float64, rounded to float32."""
-    with np.errstate(all="ignore"):
-        return (a @ b.T).astype(np.float32).astype(np.float64)
-
-
 def simulate(name: str, a: Floats, b: Floats, order: Order = Order.FORWARD) -> Floats:
     """One accumulation of a class."""
     sides = [dot.exact_factor(np.asarray(x, np.float64)) for x in (a, b)]
@@ -40,15 +34,14 @@ def by_groups(form: str, a: Floats, q: Floats, s: Floats, o: Floats, group: int)
     """Sums of each group in float32, scaled and added group by group: no number of b is ever formed."""
     x = a.astype(np.float32)
     total = np.zeros((len(a), len(q)), np.float32)
-    with np.errstate(all="ignore"):
-        for start in range(0, a.shape[1], group):
-            run = slice(start, start + group)
-            scale, offset = (part[:, start].astype(np.float32) for part in (s, o))
-            if form == "differences":
-                total = total + x[:, run] @ (q[:, run] - o[:, run]).astype(np.float32).T * scale
-                continue
-            codes, ones = x[:, run] @ q[:, run].astype(np.float32).T, x[:, run].sum(axis=1, dtype=np.float32)[:, None]
-            total = total + (codes * scale + ones * offset if form == "bias" else scale * (codes - offset * ones))
+    for start in range(0, a.shape[1], group):
+        run = slice(start, start + group)
+        scale, offset = (part[:, start].astype(np.float32) for part in (s, o))
+        if form == "differences":
+            total = total + x[:, run] @ (q[:, run] - o[:, run]).astype(np.float32).T * scale
+            continue
+        codes, ones = x[:, run] @ q[:, run].astype(np.float32).T, x[:, run].sum(axis=1, dtype=np.float32)[:, None]
+        total = total + (codes * scale + ones * offset if form == "bias" else scale * (codes - offset * ones))
     return total.astype(np.float64)
 
 
