@@ -51,7 +51,7 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
         _list([m for m in list_mutants() if m.id in names], make_console())
         return
     from mxspec_conformance.observations.selection import EVERYTHING, quick_selection
-    from mxspec_lab.mutants.level import judge_level
+    from mxspec_lab.mutants.judging import judge_level
     from mxspec_lab.mutants.matrix import matrix_document
 
     with _count(len(chosen)) as progress:
@@ -102,7 +102,7 @@ def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: in
     the shares into FOLDER/matrix.json.
     """
     from mxspec_conformance.mutants import list_instances
-    from mxspec_lab.mutants.kept import judge_kept
+    from mxspec_lab.mutants.judging import judge_kept
     from mxspec_lab.mutants.matrix import render_matrix
     from mxspec_lab.mutants.quick import choose_places, hold_out
 
@@ -127,7 +127,7 @@ def document(folder: Path, page: Path) -> None:
 
     The numbers come from matrix.json, automatic.json and independent.json in FOLDER.
     """
-    from mxspec_lab.mutants.document import fill, make_tables
+    from mxspec_lab.mutants.matrix import fill, make_tables
 
     names = ("matrix.json", "automatic.json", "independent.json")
     missing = [name for name in names if not (folder / name).exists()]
