@@ -13,13 +13,12 @@ from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result
 from mxspec_lab.evidence.writing import render_result
 from mxspec_lab.products import fuzzed
-from mxspec_lab.products.by_vectors import list_failing
 from mxspec_lab.products.fuzzed import Group, count_accused, count_found, is_as_wanted, list_groups, measure
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 from mxspec_lab.products.right import RIGHT
-from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, main, render_markdown
+from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, list_failing, main, render_markdown
 from mxspec_lab.products.wrong import NARROW, list_wrong
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from mxspec.formats import BLOCKS
 from mxspec_conformance.mutants import reference
 from mxspec_conformance.mutants.decode_mutants import MX, exactly, magnitudes, where
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.rounding_mutants import after, always, clamp
 from mxspec_conformance.mutants.scale_mutants import EVERY
-from mxspec_conformance.mutants.schema import Family, Mutant, Wrap, around
+from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step, Wrap, around
 
 #: Codes and scales.
 Pair = Any
@@ -22,11 +23,7 @@ Pair = Any
 
 def quantize_as(change: Callable[..., Pair]) -> Wrap:
     """A quantize that is made of the right one: change(right, x, fmt, kwargs)."""
-
-    def quantize(right: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
-        return change(right, np.asarray(x), fmt, kwargs)
-
-    return around(quantize)
+    return around(lambda right, x, fmt, **kwargs: change(right, np.asarray(x), fmt, kwargs))
 
 
 def on_result(change: Callable[[Array, Array, Array, int], Any]) -> Wrap:
@@ -59,11 +56,9 @@ def with_keyword(keyword: str, change: Callable[..., Pair]) -> Wrap:
 def wrong_axis(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Blocks along the last axis; the scales are given the shape that is expected."""
     codes, scales = right(x, fmt, **kwargs)
-    k, axis = BLOCKS[fmt].k, kwargs["axis"]
-    if x.shape[-1] % k:
+    if x.shape[-1] % BLOCKS[fmt].k:
         return np.zeros_like(codes), np.zeros_like(scales)
     other = right(x, fmt, **{**kwargs, "axis": -1})
-    del axis
     return other[0], other[1].reshape(scales.shape)
 
 
@@ -172,18 +167,8 @@ def pair_maximum(c: Context, x: Array) -> Array:
 
 
 def stateful(change: Callable[[dict[str, Any], Step, Array, str, dict[str, Any]], Pair]) -> Wrap:
-    """A quantize that remembers something between calls."""
-
-    def wrap(right: Step) -> Step:
-        state: dict[str, Any] = {}
-
-        @wraps(right)
-        def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-            return change(state, right, np.asarray(x), fmt, kwargs)
-
-        return quantize
-
-    return wrap
+    """A quantize that remembers something between calls: change(state, right, x, fmt, kwargs)."""
+    return lambda right: quantize_as(partial(change, {}))(right)
 
 
 def cached_by_shape(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -246,19 +231,16 @@ def stale_rows(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: d
 
 def tensor_scale_kept(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """The tensor scale of the first call is used for ever."""
-    if kwargs.get("tensor_scale") is None:
-        return right(x, fmt, **kwargs)
-    kept = state.setdefault("tensor_scale", kwargs["tensor_scale"])
-    return right(x, fmt, **{**kwargs, "tensor_scale": kept})
+    if kwargs.get("tensor_scale") is not None:
+        kwargs["tensor_scale"] = state.setdefault("tensor_scale", kwargs["tensor_scale"])
+    return right(x, fmt, **kwargs)
 
 
 def tensor_scale_late(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Delayed scaling: the tensor scale of the call before."""
-    if kwargs.get("tensor_scale") is None:
-        return right(x, fmt, **kwargs)
-    late = state.get("tensor_scale", kwargs["tensor_scale"])
-    state["tensor_scale"] = kwargs["tensor_scale"]
-    return right(x, fmt, **{**kwargs, "tensor_scale": late})
+    if (given := kwargs.get("tensor_scale")) is not None:
+        kwargs["tensor_scale"], state["tensor_scale"] = state.get("tensor_scale", given), given
+    return right(x, fmt, **kwargs)
 
 
 @around
@@ -278,10 +260,12 @@ def ignores_strides(wrapped: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
     return wrapped(x, fmt, **kwargs)
 
 
-def dequantize_rows(change: Callable[[Array], Any]) -> Wrap:
+def dequantize_rows(limit: Callable[[int], int]) -> Wrap:
+    """Of so many rows only those below a limit are written."""
+
     def dequantize(right: Step, codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
         values = np.array(right(codes, scales, fmt, **kwargs))
-        change(values)
+        values[limit(len(values)) :] = 0
         return values
 
     return around(dequantize)
@@ -291,17 +275,6 @@ def dequantize_rows(change: Callable[[Array], Any]) -> Wrap:
 def first_scale_of_row(right: Step, codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
     """Dequantize uses a row's first scale for all its blocks."""
     return right(codes, np.broadcast_to(np.asarray(scales)[..., :1], np.shape(scales)), fmt, **kwargs)
-
-
-def clear_tail(values: Array) -> None:
-    values[len(values) // 128 * 128 :] = 0
-
-
-def clear_beyond(limit: int) -> Callable[[Array], Any]:
-    def change(values: Array) -> None:
-        values[limit:] = 0
-
-    return change
 
 
 def load_16(through: Any, dtype_of: str) -> Wrap:
@@ -415,9 +388,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="bf16-through-fp16", source="own", family=_C, formats=EVERY, what="bfloat16 inputs pass through float16", wrap={"quantize": load_16(lambda x: x.astype(np.float16), "bfloat16")}),
     Mutant(id="fp16-subnormals-flushed", source="own", family=_C, formats=EVERY, what="subnormal float16 inputs count as zeros", wrap={"quantize": load_16(lambda x: np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x), "float16")}),
     Mutant(id="fp16-through-bf16", source="own", family=_C, formats=EVERY, what="float16 inputs are cut to bfloat16", wrap={"quantize": load_16(lambda x: (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32), "float16")}),
-    Mutant(id="dequantize-first-128", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="only the first 128 rows are written", wrap={"dequantize": dequantize_rows(clear_beyond(128))}),
-    Mutant(id="dequantize-tail-rows", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows beyond the last multiple of 128 stay zero", wrap={"dequantize": dequantize_rows(clear_tail)}),
-    Mutant(id="dequantize-beyond-4096", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows from 4096 on stay zero", wrap={"dequantize": dequantize_rows(clear_beyond(4096))}),
+    Mutant(id="dequantize-first-128", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="only the first 128 rows are written", wrap={"dequantize": dequantize_rows(lambda n: 128)}),
+    Mutant(id="dequantize-tail-rows", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows beyond the last multiple of 128 stay zero", wrap={"dequantize": dequantize_rows(lambda n: n // 128 * 128)}),
+    Mutant(id="dequantize-beyond-4096", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows from 4096 on stay zero", wrap={"dequantize": dequantize_rows(lambda n: 4096)}),
     Mutant(id="dequantize-row-scale", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="a row's first scale serves all its blocks", wrap={"dequantize": first_scale_of_row}),
     # Stochastic rounding.
     Mutant(id="sr-misaligned", source="uxlfoundation/oneDNN#2903", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="random bits lie four places too low: up in one case of sixteen", change={"round_stochastic": stochastic(lambda f, w: f + np.floor(w / 16) >= FULL)}),
@@ -434,8 +407,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="sr-float32-fraction", source="own", family=_K, formats=SR, operations=_SR, what="the fraction is added to the random number in float32", change={"round_stochastic": lambda c, m, w: _sr_float32(c, m, w)}),
     Mutant(id="sr-no-saturation", source="ROCm/rocm-systems#8800", family=_K, formats=("e4m3",), operations=_SR, what="a step up beyond 448 gives NaN", change={"saturate": lambda c, r, m: np.minimum(r, 480)}),
     Mutant(id="sr-words-not-masked", source="own", family=_K, formats=SR, operations=_SR, what="of 8 random bits in a word the bits above are added too", change={"read_words": lambda c, w, bits: w.astype(np.float64) * 2.0 ** (32 - bits)}),
-    Mutant(id="sr-pairs-share-word", source="own", family=_K, formats=SR, operations=_SR, what="neighbours share a random word", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.repeat(np.asarray(words)[::2], 2)[: np.size(words)]))}),
-    Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
+    Mutant(id="sr-pairs-share-word", source="own", family=_K, formats=SR, operations=_SR, what="neighbours share a random word", wrap={"encode_stochastic": around(lambda right, x, element, words: right(x, element, np.repeat(np.asarray(words)[::2], 2)[: np.size(words)]))}),
+    Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": around(lambda right, x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
     # Single numbers.
     Mutant(id="encode-e8m0-zero-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="0 becomes NaN", change={"encode_e8m0": e8m0(lambda m, right, _: np.where(m == 0, 255, right))}),
     Mutant(id="encode-e8m0-ties-up", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="ties go up", change={"encode_e8m0": lambda c, m, mode, own: reference.encode_e8m0(c, m, "rna" if mode == "rne" else mode, own)}),

@@ -9,9 +9,10 @@ import numpy as np
 
 from mxspec.formats import E2M3, E3M2, E4M3
 from mxspec_conformance.mutants import reference
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.rounding_mutants import FLOATS, FP4
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 MX = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
 FP6 = ("mxfp6_e2m3", "mxfp6_e3m2")

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.mutants.reference import Array, Step
-from mxspec_conformance.mutants.schema import Family, Mutant, Wrap, around
+from mxspec_conformance.mutants.reference import Array
+from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import NOTHING, Staged, Step, Wrap, around
 
 Pack = Callable[[Array], Array]
 Unpack = Callable[[Array, tuple[int, ...]], Array]
@@ -163,16 +164,13 @@ UNPACKERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class Places:
+class Places(Staged):
     """A target that packs and unpacks the layouts above."""
 
-    VERSION = "1"
     LAYOUTS = tuple(PACKERS)
 
     def __init__(self, *, name: str = "plain", wrap: Mapping[str, Wrap]) -> None:
-        self.NAME = name
-        for function, make in wrap.items():
-            setattr(self, function, make(getattr(self, function)))
+        super().__init__(name, NOTHING, NOTHING, wrap)
 
     def pack(self, codes: Any, layout: str) -> Any:
         """Codes in a layout."""
@@ -197,21 +195,12 @@ class Places:
 
 def instead(wrong: Callable[..., Any]) -> Wrap:
     """Another function; the layout's name is dropped."""
-
-    def function(right: Step, *args: Any) -> Any:
-        kept = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in args if not isinstance(a, str)]
-        return wrong(*kept)
-
-    return around(function)
+    return around(lambda right, *args: wrong(*(a for a in args if not isinstance(a, str))))
 
 
 def then(change: Callable[[Array], Any]) -> Wrap:
     """The right bytes, changed."""
-
-    def function(right: Step, *args: Any) -> Any:
-        return change(np.array(right(*args)))
-
-    return around(function)
+    return around(lambda right, *args: change(np.array(right(*args))))
 
 
 def high_first(codes: Array) -> Array:
@@ -236,14 +225,13 @@ def padded(scales: Array, **how: Any) -> Array:
 
 
 def left_dirty(right: Step) -> Step:
-    """Padding is not written: with `out`, which the right one does not take, the caller's bytes stay."""
+    """Padding is not written: with `out` the caller's bytes stay. Not by `around`: the right function's signature has no `out`."""
 
     def function(scales: Any, layout: str, out: Any = None) -> Any:
         rows, columns = np.shape(scales)[-2:]
         data = np.asarray(right(scales, layout))
         size = tile_size(rows, columns)
-        r, c = np.indices((rows, columns))
-        place = tile_place(r, c, columns)
+        place = tile_place(*np.indices((rows, columns)), columns)
         for i in range(0, data.size, size):
             out[i : i + size][place] = data[i : i + size][place]
         return out

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.mutants import reference
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 MX_FLOATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 FLOATS = (*MX_FLOATS, "nvfp4")
@@ -22,13 +23,11 @@ def always(mode: str) -> Step:
 
 def after(change: Any) -> Step:
     """Round to nearest even, then change (c, rounded, magnitude, negative)."""
-
     return lambda c, magnitude, negative, mode: change(c, reference.round_magnitude(c, magnitude, negative, mode), magnitude, negative)
 
 
 def before(change: Any) -> Step:
     """Change (c, magnitude), then round to nearest even."""
-
     return lambda c, magnitude, negative, mode: reference.round_magnitude(c, change(c, magnitude), negative, mode)
 
 
@@ -152,7 +151,6 @@ def clamp_from(threshold: float) -> Step:
 
 def overflow_to(code: int, beyond: float) -> Step:
     """Magnitudes that round beyond the largest value get another code."""
-
     return lambda c, value: np.where(value > beyond, code, reference.code_magnitude(c, np.minimum(value, beyond)))
 
 

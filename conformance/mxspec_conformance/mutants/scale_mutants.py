@@ -9,9 +9,10 @@ import numpy as np
 
 from mxspec_conformance.mutants import reference
 from mxspec_conformance.mutants.decode_mutants import MX
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.rounding_mutants import FLOATS, MX_FLOATS
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 EVERY = (*MX, "nvfp4")
 NAN_BITS = np.uint32(0x7FC00000)

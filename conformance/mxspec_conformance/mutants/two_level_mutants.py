@@ -10,10 +10,11 @@ import numpy as np
 from mxspec.formats import E4M3
 from mxspec_conformance.mutants import reference
 from mxspec_conformance.mutants.decode_mutants import MX
-from mxspec_conformance.mutants.reference import FLT_MAX, ONE, ONE_2688TH, ONE_SIXTH, Array, Context, Step
+from mxspec_conformance.mutants.reference import FLT_MAX, ONE, ONE_2688TH, ONE_SIXTH, Array, Context
 from mxspec_conformance.mutants.rounding_mutants import to_bfloat16
 from mxspec_conformance.mutants.scale_mutants import EVERY, flush_small
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 TE, PAPER = "nvfp4-te", "nvfp4-paper"
 

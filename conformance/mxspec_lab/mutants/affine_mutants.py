@@ -16,8 +16,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.mutants.reference import Step
-from mxspec_conformance.mutants.schema import NOTHING, Variant
+from mxspec_conformance.mutants.staged import NOTHING, Staged, Step, Variant
 from mxspec_conformance.targets.affine import AffineOperand, read_operand
 
 Array = npt.NDArray[Any]
@@ -91,16 +90,12 @@ STEPS: Mapping[str, Step] = MappingProxyType(
 )  # fmt: skip
 
 
-class Affine:
+class Affine(Staged):
     """The plain implementation as a target, with some steps replaced."""
 
-    VERSION = "1"
-
     def __init__(self, name: str, formats: tuple[str, ...], change: Mapping[str, Step] = NOTHING) -> None:
-        if unknown := set(change) - set(STEPS):
-            raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
-        self.NAME, self.AFFINE = name, formats
-        self._steps = {**STEPS, **change}
+        super().__init__(name, STEPS, change)
+        self.AFFINE = formats
 
     def quantize_affine(self, x: Array, name: str) -> tuple[Array, Array, Array]:
         """Codes, scales, offsets."""
@@ -159,7 +154,6 @@ def permute(order: tuple[int, ...]) -> Step:
 
 def on(part: int, change: Step) -> Step:
     """A change of codes (0), scales (1) or offsets (2)."""
-
     return lambda *parts: tuple(change(p) if i == part else p for i, p in enumerate(parts))
 
 
@@ -217,7 +211,6 @@ def next_in_dequantize(by_bits: int) -> Step:
 
 def signed(bits: int) -> Step:
     """Codes as two's complement."""
-
     return lambda q, s, b: (np.where(q >> (bits - 1), q.astype(np.int16) - (1 << bits), q), s, b)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
     from mxspec_lab.mutants.judging import judge_level
     from mxspec_lab.mutants.matrix import matrix_document
 
-    with _count(len(chosen)) as progress:
+    with show_progress(f"{len(chosen)} mutants") as progress:
         jobs = None if len(chosen) > 40 else 1
         level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress, jobs=jobs)
     partial = [m for m in list_mutants() if all(i.name in level.found for i in list_instances_of(m))]
@@ -163,12 +162,6 @@ def automatic(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
         if row["kind"] == "gap":
             console.print(Text(f"{row['module']}:{row['line']} {row['inside']}: {row['before']} -> {row['after']}"))
     raise click.exceptions.Exit(1 if set(document["survivors"]) & {"gap"} else 0)
-
-
-@contextmanager
-def _count(total: int) -> Iterator[Callable[[str], None]]:
-    with show_progress(f"{total} mutants") as progress:
-        yield progress
 
 
 def _list(chosen: Sequence[Any], console: Console) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -297,3 +297,12 @@ def judge_kept(instances: Sequence[Instance], path: Path, progress: Callable[[st
         level.found |= judged.found
         progress(f"{start + len(judged.found)} of {len(missing)} that were missing")
     return level
+
+
+def render_rows(document: Mapping[str, Any], *listed: str, separators: tuple[str, str] = (", ", ": ")) -> str:
+    """Canonical JSON: one row of a list to a line; listed: the keys of these lists."""
+    lines = []
+    for key, value in document.items():
+        rows = ",\n".join(json.dumps(row, separators=separators) for row in value) if key in listed else ""
+        lines.append(f' "{key}": [\n{rows}\n ]' if key in listed else f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"

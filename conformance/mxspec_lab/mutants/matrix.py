@@ -16,7 +16,7 @@ from mxspec_conformance.mutants.instance import list_instances_of
 from mxspec_conformance.mutants.layout_mutants import PACKERS
 from mxspec_conformance.mutants.schema import Mutant
 from mxspec_conformance.observations.selection import CALLS, EVERYTHING
-from mxspec_lab.mutants.judging import Label, Level, flags_of, judge_level
+from mxspec_lab.mutants.judging import Label, Level, flags_of, judge_level, render_rows
 from mxspec_lab.mutants.quick import choose_quick, hold_out, quick_document
 from mxspec_vectors.digests import content_digest
 from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
@@ -163,14 +163,7 @@ def run_matrix(progress: Progress = lambda _: None) -> tuple[dict[str, Any], dic
 
 def render_matrix(document: Mapping[str, Any]) -> str:
     """Canonical text: one mutant, or flag, to a line."""
-    lines = []
-    for key, value in document.items():
-        if key in ("mutants", "flags"):
-            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
-            lines.append(f' "{key}": [\n{rows}\n ]')
-        else:
-            lines.append(f' "{key}": {json.dumps(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return render_rows(document, "mutants", "flags", separators=(",", ":"))
 
 
 def fill(text: str, tables: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ cases stand for a kind follows from their order in the file alone.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import mean
@@ -24,7 +23,7 @@ from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance, build_target
 from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
 from mxspec_conformance.observations.tables import load_table_cases
-from mxspec_lab.mutants.judging import Found, Label, Level, judge_level, judge_target
+from mxspec_lab.mutants.judging import Found, Label, Level, judge_level, judge_target, render_rows
 from mxspec_vectors.cases import (
     load_encode_cases,
     load_layout_file,
@@ -230,11 +229,7 @@ def quick_document(selection: Selection) -> dict[str, Any]:
 
 def render_quick(document: Mapping[str, Any]) -> str:
     """Canonical text: one file of vectors to a line."""
-    lines = [f' "{key}": {json.dumps(document[key])},' for key in ("schema",)]
-    for key in ("files", "calls"):
-        rows = [json.dumps(row, separators=(",", ":")) for row in document[key]]
-        lines += [f' "{key}": [', ",\n".join(rows), " ]" + ("," if key == "files" else "")]
-    return "{\n" + "\n".join(lines) + "\n}\n"
+    return render_rows(document, "files", "calls", separators=(",", ":"))
 
 
 def choose_places(instances: Sequence[Instance], places: int, *, mutants: int | None = None, seed: int = 5) -> list[Instance]:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.mutants.reference import Step
-from mxspec_conformance.mutants.schema import Wrap, around
+from mxspec_conformance.mutants.staged import Step, Wrap, around
 from mxspec_lab.sparse.plain import (
     Array,
     Form,

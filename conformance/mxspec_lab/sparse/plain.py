@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.mutants.reference import Step
-from mxspec_conformance.mutants.schema import NOTHING, Variant, Wrap
+from mxspec_conformance.mutants.staged import NOTHING, Staged, Step, Variant, Wrap
 
 Array = npt.NDArray[Any]
 
@@ -131,24 +130,17 @@ STEPS: Mapping[str, Step] = {
 }  # fmt: skip
 
 
-class Plain:
+class Plain(Staged):
     """A target."""
-
-    VERSION = "1"
 
     def __init__(
         self, *, name: str = "plain", formats: tuple[str, ...] = tuple(FORMS), change: Mapping[str, Step] = NOTHING,
         wrap: Mapping[str, Wrap] = NOTHING, **declared: Any,
     ) -> None:  # fmt: skip
-        unknown = set(change) - set(STEPS)
-        if unknown:
-            raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
-        self.NAME, self.SPARSE_FORMATS = name, formats
-        self._steps = {**STEPS, **change}
+        super().__init__(name, STEPS, change, wrap)
+        self.SPARSE_FORMATS = formats
         for key, value in declared.items():
             setattr(self, key, value)
-        for function, make in wrap.items():
-            setattr(self, function, make(getattr(self, function)))
 
     def prune(self, codes: Any, fmt: str) -> Any:
         """Codes with the two heaviest units of each group."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.judge.sparse import judge_sparse
-from mxspec_conformance.results.report import Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, Requirement, Verdict
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.evidence.writing import write_result
 from mxspec_lab.sparse.mutants import MUTANTS
@@ -23,8 +23,6 @@ from mxspec_lab.sparse.plain import SparseVariant
 from mxspec_lab.sparse.right import RIGHT
 
 SCHEMA = "mxspec-sparse-mutants/1"
-#: What a right implementation may get.
-FINE = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def list_instances() -> Iterator[Instance]:
 
 def list_accused(requirements: list[Requirement]) -> list[Requirement]:
     """Requirements that do not pass, and are not open."""
-    return [r for r in requirements if r.verdict not in FINE]
+    return [r for r in requirements if r.verdict not in GOOD]
 
 
 def judge_right(right: SparseVariant) -> list[Requirement]:

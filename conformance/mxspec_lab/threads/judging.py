@@ -9,11 +9,8 @@ from functools import cache
 from typing import Any
 
 from mxspec_conformance import Report, check
-from mxspec_conformance.results.report import Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, Requirement, Verdict
 from mxspec_lab.threads.schema import Level, Thread
-
-#: What a right target may get.
-FINE = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
 
 #: Characters of one text that a result keeps.
 LONGEST = 200
@@ -93,7 +90,7 @@ check_right = cache(check_made)
 
 def list_accused(report: Report) -> list[Requirement]:
     """Requirements that do not pass, and are not open."""
-    return [r for r in report.requirements if r.verdict not in FINE]
+    return [r for r in report.requirements if r.verdict not in GOOD]
 
 
 def list_named(report: Report, shown: Requirement | None) -> Iterator[Named]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mxspec_conformance.mutants.instance import build_target
 from mxspec_conformance.mutants.reference import Reference, Step
-from mxspec_conformance.mutants.schema import Wrap
+from mxspec_conformance.mutants.staged import Wrap
 
 #: Makes a target anew, with no state of earlier ones.
 Maker = Callable[[], Any]
