@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -176,44 +177,21 @@ def _list(chosen: Sequence[Any], console: Console) -> None:
 
 
 def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
-    """Families in rows, operations in columns; then survivors; then, for few mutants, each with its flags."""
-    from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS
+    """Few mutants each with its flags; survivors; counts."""
     from mxspec_lab.mutants.judging import flags_of
 
-    operations = list(dict.fromkeys(i.operation for i in chosen))
     if len(chosen) <= 60:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("mutant", "operation/format", "cases", "kill", "most by"):
             table.add_column(column, justify="right" if column in ("cases", "kill") else "left", overflow="fold")
         for instance in chosen:
             found = level.found[instance.name]
-            counts: dict[str, int] = {}
-            for label in found.kills:
-                for flag in flags_of(label) or (found.kills[label],):
-                    counts[flag] = counts.get(flag, 0) + 1
-            best = ", ".join(f"{f} {n}" for f, n in sorted(counts.items(), key=lambda p: -p[1])[:2])
+            counts = Counter(flag for label in found.kills for flag in flags_of(label) or (found.kills[label],))
+            best = ", ".join(f"{flag} {n}" for flag, n in counts.most_common(2))
             table.add_row(
                 instance.mutant.id, f"{instance.operation}/{instance.format}", str(len(found.asked)), str(len(found.kills)),
                 best or "survives", style="" if found.kills else "bold red",
             )  # fmt: skip
-        console.print(table)
-    else:
-        table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        table.add_column("killed of", no_wrap=True)
-        short = {"quantize": "quant", "dequantize": "dequant", "encode_stochastic": "sr", "tensor_scale": "tensor"}
-        short |= dict.fromkeys(LAYOUT_OPERATIONS, "layout")
-        columns = list(dict.fromkeys(short.get(o, o) for o in operations))
-        for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
-        for family in dict.fromkeys(i.mutant.family for i in chosen):
-            cells = []
-            for column in columns:
-                mine = [
-                    i for i in chosen if i.mutant.family is family and short.get(i.operation, i.operation) == column
-                ]
-                killed = sum(bool(level.found[i.name].kills) for i in mine)
-                cells.append(f"{killed}/{len(mine)}" if mine else "")
-            table.add_row(family.value, *cells)
         console.print(table)
     for name in level.survivors:
         console.print(Text(f"survives: {name}", style="bold red"))
