@@ -231,7 +231,8 @@ def left_dirty(right: Step) -> Step:
         rows, columns = np.shape(scales)[-2:]
         data = np.asarray(right(scales, layout))
         size = tile_size(rows, columns)
-        place = tile_place(*np.indices((rows, columns)), columns)
+        r, c = np.indices((rows, columns))
+        place = tile_place(r, c, columns)
         for i in range(0, data.size, size):
             out[i : i + size][place] = data[i : i + size][place]
         return out

@@ -119,22 +119,16 @@ def nan_only_quiet(c: Context, x: Array) -> Array:
     return np.where(np.isnan(x) & ~quiet, np.copysign(reference.FLT_MAX, x), x)
 
 
-def nan_in_first_lane(c: Context, x: Array) -> Array:
-    """m = x0; for each x: if x > m: a NaN is seen in lane 0 only."""
-    m = np.abs(x[:, 0])
-    for lane in range(1, x.shape[1]):
-        value = np.abs(x[:, lane])
-        m = np.where(value > m, value, m)
-    return m
+def running(replaces: Callable[[Array, Array], Array]) -> Step:
+    """A maximum over the lanes, one after the other: replaces(value, maximum so far)."""
 
+    def step(c: Context, x: Array) -> Array:
+        m = np.abs(x[:, 0])
+        for value in np.abs(x[:, 1:]).T:
+            m = np.where(replaces(value, m), value, m)
+        return m
 
-def nan_resets(c: Context, x: Array) -> Array:
-    """m = x > m ? x : m with the comparison negated: a NaN replaces what came before it and is replaced by what follows."""
-    m = np.abs(x[:, 0])
-    for lane in range(1, x.shape[1]):
-        value = np.abs(x[:, lane])
-        m = np.where(~(value <= m), value, m)
-    return m
+    return step
 
 
 def minus_zero(c: Context, codes: Array, negative: Array) -> Array:
@@ -229,8 +223,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="nan-is-zero", source="own", family=_Z, formats=EVERY, what="NaN counts as zero", change={"load": nan_as(0.0)}),
     Mutant(id="nan-is-infinity", source="own", family=_Z, formats=MX, what="a NaN makes the scale that of an infinity", change={"store_special": special(nan=254)}),
     Mutant(id="nan-not-quiet-missed", source="own", family=_Z, formats=EVERY, what="only the NaN 7fc00000 is recognised", change={"load": nan_only_quiet}),
-    Mutant(id="nan-first-lane-only", source="own", family=_Z, formats=EVERY, what="a NaN is noticed in lane 0 only: a running maximum by >", change={"find_amax": nan_in_first_lane}),
-    Mutant(id="nan-resets-maximum", source="own", family=_Z, formats=EVERY, what="a NaN is forgotten if a lane follows: a running maximum by not <=", change={"find_amax": nan_resets}),
+    Mutant(id="nan-first-lane-only", source="own", family=_Z, formats=EVERY, what="a NaN is noticed in lane 0 only: a running maximum by >", change={"find_amax": running(lambda value, m: value > m)}),
+    Mutant(id="nan-resets-maximum", source="own", family=_Z, formats=EVERY, what="a NaN is forgotten if a lane follows: a running maximum by not <=", change={"find_amax": running(lambda value, m: ~(value <= m))}),
     Mutant(id="zero-sign-plus", source="own", family=_Z, formats=FLOATS, what="zeros lose their sign", change={"join_sign": lambda c, codes, negative: reference.join_sign(c, codes, negative & (codes != 0))}),
     Mutant(id="zero-sign-minus", source="own", family=_Z, formats=FLOATS, what="zeros become negative", change={"join_sign": minus_zero}),
     Mutant(id="zero-sign-flipped", source="jax-ml/ml_dtypes", family=_Z, formats=FLOATS, what="zeros flip their sign", change={"join_sign": lambda c, codes, negative: reference.join_sign(c, codes, negative ^ (codes == 0))}),

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec import dot
-from mxspec.dot import ACCUMULATORS, Order
+from mxspec.dot import Order
 from mxspec_lab.products.kernels import Floats, add_double
 from mxspec_lab.products.kinds import (
     KindKernel,
@@ -18,16 +17,11 @@ from mxspec_lab.products.kinds import (
     subtract_products,
     subtract_zero,
 )
+from mxspec_lab.products.right import ALL, simulate as simulate_blocks
 
+simulate = partial(simulate_blocks, least=-126)
 BIAS, ZERO = ("float16", "int4-g32-bias-float16"), ("float16", "int4-g32-zero-float16")
 SPARSE = ("bfloat16", "mxfp4-2to4")
-ALL = ("float32", "bfloat16", "float16")
-
-
-def simulate(name: str, a: Floats, b: Floats, order: Order = Order.FORWARD) -> Floats:
-    """One accumulation of a class."""
-    sides = [dot.exact_factor(np.asarray(x, np.float64)) for x in (a, b)]
-    return dot.simulate_product(sides[0], sides[1], ACCUMULATORS[name], order=order)
 
 
 def by_groups(form: str, a: Floats, q: Floats, s: Floats, o: Floats, group: int) -> Floats:

@@ -214,6 +214,11 @@ def _epilogue(needs: str, change: Callable[[Any, Any, Any, Any], dict[str, Any]]
     return finish
 
 
+def _bias_beyond(width: int) -> Callable[[Any, Any, Any, Any], dict[str, Any]]:
+    """Columns beyond the first tile have the first one's bias."""
+    return lambda alpha, beta, c, bias: {"bias": np.concatenate([bias[:width], np.repeat(bias[:1], max(len(bias) - width, 0))])}
+
+
 def _bias_in_half(total: Floats, scale: float, alpha: Any, beta: Any, c: Any, bias: Any, out_dtype: str) -> Any:
     if bias is None:
         return finish_float32(total, scale, alpha, beta, c, bias, out_dtype)
@@ -351,7 +356,7 @@ NARROW: tuple[Kernel, ...] = (
     Kernel(name="epilogue: C in bfloat16", finish=_epilogue("c", lambda alpha, beta, c, bias: {"c": c.astype(ml_dtypes.bfloat16)})),
     Kernel(name="epilogue: alpha a whole number", finish=_epilogue("", lambda alpha, beta, c, bias: {"alpha": float(int(alpha)) if abs(alpha) >= 1 else alpha})),
     Kernel(name="epilogue: beta in float8", finish=_epilogue("beta", lambda alpha, beta, c, bias: {"beta": float(np.float32(beta).astype(ml_dtypes.float8_e4m3fn))})),
-    *(Kernel(name=f"epilogue: bias beyond {width} columns", finish=_epilogue("bias", partial(lambda width, alpha, beta, c, bias: {"bias": np.concatenate([bias[:width], np.repeat(bias[:1], max(len(bias) - width, 0))])}, width))) for width in (16, 128)),
+    *(Kernel(name=f"epilogue: bias beyond {width} columns", finish=_epilogue("bias", _bias_beyond(width))) for width in (16, 128)),
     Kernel(name="sum rounded before alpha", finish=_round_first, out_dtypes=("float32", "float16")),
 )  # fmt: skip
 

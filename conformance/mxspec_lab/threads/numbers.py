@@ -14,8 +14,9 @@ from mxspec.tensorscale import TensorScale, convert_tensor_scale
 from mxspec_conformance.mutants import reference, rounding_mutants as rounding
 from mxspec_conformance.mutants.call_mutants import e8m0, one_mode, quantize_as
 from mxspec_conformance.mutants.decode_mutants import as_normal, magnitudes, scale_as, subnormal, where
-from mxspec_conformance.mutants.reference import ONE, Array, Context, Step
+from mxspec_conformance.mutants.reference import ONE, Array, Context
 from mxspec_conformance.mutants.scale_mutants import at_least, exact_ratio_scale, ratio_floor, rounded_log2, scale_when
+from mxspec_conformance.mutants.staged import Step
 from mxspec_conformance.mutants.two_level_mutants import no_flt_max, stored, tensor_signed, with_tensor
 from mxspec_lab.threads.schema import Family, Level, Source, Thread
 

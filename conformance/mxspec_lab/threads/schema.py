@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from mxspec_conformance.mutants.instance import build_target
-from mxspec_conformance.mutants.reference import Reference, Step
-from mxspec_conformance.mutants.staged import Wrap
+from mxspec_conformance.mutants.reference import Reference
+from mxspec_conformance.mutants.staged import Step, Wrap
 
 #: Makes a target anew, with no state of earlier ones.
 Maker = Callable[[], Any]
