@@ -82,27 +82,26 @@ def _bias_first(total: Floats, scale: float, alpha: Any, beta: Any, c: Any, bias
     return y.astype(OUTPUTS[out_dtype])
 
 
-def _fused(total: Floats, scale: float, alpha: Any, beta: Any, c: Any, bias: Any, out_dtype: str) -> Any:
-    """Every step of the epilogue fused: rounded once to float32."""
-    y = total * (np.float64(scale) * np.float64(np.float32(1 if alpha is None else alpha)))
+def _in_double(total: Floats, scale: float, alpha: Any, beta: Any, c: Any, bias: Any) -> Floats:
+    """Every step of the epilogue in float64."""
+    y = total * (scale * float(np.float32(1 if alpha is None else alpha)))
     if c is not None:
-        y = y + np.float64(np.float32(beta)) * c.astype(np.float64)
-    if bias is not None:
-        y = y + bias.astype(np.float64)
-    return y.astype(np.float32).astype(OUTPUTS[out_dtype])
+        y = y + float(np.float32(beta)) * c.astype(np.float64)
+    return y if bias is None else y + bias.astype(np.float64)
+
+
+def _fused(total: Floats, *rest: Any) -> Any:
+    """Every step of the epilogue fused: rounded once to float32."""
+    return _in_double(total, *rest[:-1]).astype(np.float32).astype(OUTPUTS[rest[-1]])
 
 
 ALL = ("float32", "bfloat16", "float16")
 
 
-def _sums_first(total: Floats, scale: float, alpha: Any, beta: Any, c: Any, bias: Any, out_dtype: str) -> Any:
-    """All in float64, rounded once."""
-    y = total * (scale * (1.0 if alpha is None else float(np.float32(alpha))))
-    if c is not None:
-        y = y + float(np.float32(beta)) * c.astype(np.float64)
-    if bias is not None:
-        y = y + bias.astype(np.float64)
-    return y.astype(np.float32).astype(OUTPUTS[out_dtype]) if out_dtype == "bfloat16" else y.astype(OUTPUTS[out_dtype])
+def _sums_first(total: Floats, *rest: Any) -> Any:
+    """All in float64, rounded once; bfloat16 by way of float32."""
+    y = _in_double(total, *rest[:-1])
+    return (y.astype(np.float32) if rest[-1] == "bfloat16" else y).astype(OUTPUTS[rest[-1]])
 
 
 def _interleave(parts: int, a: Floats, b: Floats) -> Floats:

@@ -225,26 +225,23 @@ def _bias_in_half(total: Floats, scale: float, alpha: Any, beta: Any, c: Any, bi
     return (finish_float32(total, scale, alpha, beta, c, None, "float16").astype(np.float32) + bias).astype(OUTPUTS[out_dtype])
 
 
-def _finish_through(dtype: str, total: Floats, *rest: Any) -> Any:
-    scale, alpha, beta, c, bias, out_dtype = rest
-    return finish_float32(total, scale, alpha, beta, c, bias, dtype).astype(np.float32).astype(OUTPUTS[out_dtype])
+def _then(change: Callable[[Any, str], Any]) -> Callable[..., Any]:
+    """The right outputs in float32, made others: change(outputs, the dtype that is asked for)."""
+    return lambda total, scale, alpha, beta, c, bias, out_dtype: change(
+        finish_float32(total, scale, alpha, beta, c, bias, "float32"), out_dtype
+    )
 
 
-def _finish_cut(total: Floats, *rest: Any) -> Any:
-    scale, alpha, beta, c, bias, out_dtype = rest
-    y = finish_float32(total, scale, alpha, beta, c, bias, "float32")
+def _cut(y: Any, out_dtype: str) -> Any:
     drop = {"float32": 0, "bfloat16": 16, "float16": 13}[out_dtype]
     return (y.view(np.uint32) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)).view(np.float32).astype(OUTPUTS[out_dtype])
 
 
-def _finish_half_up(total: Floats, *rest: Any) -> Any:
+def _half_up(y: Any, out_dtype: str) -> Any:
     """Ties away from zero into bfloat16."""
-    scale, alpha, beta, c, bias, out_dtype = rest
-    y = finish_float32(total, scale, alpha, beta, c, bias, "float32")
     if out_dtype != "bfloat16":
         return y.astype(OUTPUTS[out_dtype])
-    finite = np.isfinite(y)
-    bits = np.where(finite, (y.view(np.uint32) + 0x8000) & 0xFFFF0000, y.view(np.uint32)).astype(np.uint32)
+    bits = np.where(np.isfinite(y), (y.view(np.uint32) + 0x8000) & 0xFFFF0000, y.view(np.uint32)).astype(np.uint32)
     return bits.view(np.float32).astype(OUTPUTS[out_dtype])
 
 
@@ -331,11 +328,11 @@ WHOLE: tuple[Kernel, ...] = (
     Kernel(name="all zeros", returned=np.zeros_like),
     *(Kernel(name=f"epilogue: {name}", finish=_epilogue(needs, change)) for name, needs, change in EPILOGUES),
     Kernel(name="epilogue: bias in half", finish=_bias_in_half),
-    Kernel(name="output through float16", finish=partial(_finish_through, "float16"), out_dtypes=ALL[:2]),
-    Kernel(name="output through bfloat16", finish=partial(_finish_through, "bfloat16"), out_dtypes=("float32", "float16")),
-    Kernel(name="bfloat16 output cut", finish=_finish_cut, out_dtypes=ALL[:2]),
-    Kernel(name="float16 output cut", finish=_finish_cut, out_dtypes=("float32", "float16")),
-    Kernel(name="bfloat16 ties away", finish=_finish_half_up, out_dtypes=ALL[:2]),
+    Kernel(name="output through float16", finish=_then(lambda y, out_dtype: y.astype(np.float16).astype(np.float32).astype(OUTPUTS[out_dtype])), out_dtypes=ALL[:2]),
+    Kernel(name="output through bfloat16", finish=_then(lambda y, out_dtype: y.astype(OUTPUTS["bfloat16"]).astype(np.float32).astype(OUTPUTS[out_dtype])), out_dtypes=("float32", "float16")),
+    Kernel(name="bfloat16 output cut", finish=_then(_cut), out_dtypes=ALL[:2]),
+    Kernel(name="float16 output cut", finish=_then(_cut), out_dtypes=("float32", "float16")),
+    Kernel(name="bfloat16 ties away", finish=_then(_half_up), out_dtypes=ALL[:2]),
 )  # fmt: skip
 
 
