@@ -19,9 +19,9 @@ from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.mutants.affine_matrix import CLAIMS
 from mxspec_lab.mutants.affine_mutants import AFFINE_MUTANTS, ALL, Affine, AffineMutant
-from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
-from mxspec_lab.sparse.plain import Plain
-from mxspec_lab.sparse.right import RIGHT, Right
+from mxspec_lab.sparse.mutants import MUTANTS
+from mxspec_lab.sparse.plain import Plain, SparseVariant
+from mxspec_lab.sparse.right import RIGHT
 from mxspec_vectors.reading import read_json
 
 from tests.support import seed
@@ -35,8 +35,8 @@ def make_job(target: Any, function: str, operand: str, claim: str | None = None)
     return OperationJob(target=InProcessSession(target, "drawn"), function=function, operand=operand, claim=claim, seed=seed(), in_process=True)
 
 
-def make_sparse(one: SparseMutant | Right, formats: tuple[str, ...]) -> Plain:
-    return Plain(name=one.id, formats=formats, change=one.change, wrap=one.wrap, **one.declared)
+def make_sparse(one: SparseVariant, formats: tuple[str, ...]) -> Plain:
+    return one.build(formats)
 
 
 def is_found(job: OperationJob) -> bool:
@@ -51,7 +51,7 @@ def test_an_affine_mutant_is_found(mutant: AffineMutant) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.id}-{m.function}")
-def test_a_sparse_mutant_is_found(mutant: SparseMutant) -> None:
+def test_a_sparse_mutant_is_found(mutant: SparseVariant) -> None:
     fmt = mutant.formats[0]
     assert is_found(make_job(make_sparse(mutant, (fmt,)), mutant.function, fmt))
 
@@ -65,7 +65,7 @@ def test_a_right_affine_function_is_not_accused(function: str, name: str) -> Non
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=lambda r: r.id)
-def test_a_right_sparse_function_is_not_accused(right: Right) -> None:
+def test_a_right_sparse_function_is_not_accused(right: SparseVariant) -> None:
     target = make_sparse(right, right.formats)
     for function in SPARSE:
         for fmt in right.formats[:2]:

@@ -29,11 +29,9 @@ from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.products.kernels import AnyKernel, Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS, SPARSE
-from mxspec_lab.products.kinds_wrong import WRONG_KINDS
-from mxspec_lab.products.narrow import NARROW
-from mxspec_lab.products.narrow_kinds import NARROW_KINDS
+from mxspec_lab.products.kinds_wrong import NARROW_KINDS, WRONG_KINDS
 from mxspec_lab.products.right import NVFP4, RIGHT
-from mxspec_lab.products.wrong import list_wrong
+from mxspec_lab.products.wrong import NARROW, list_wrong
 from mxspec_vectors.reading import read_json
 
 from tests.support import seed

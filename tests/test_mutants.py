@@ -24,13 +24,18 @@ from mxspec_conformance.observations.selection import Selection, quick_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
 from mxspec_lab.__main__ import main
-from mxspec_lab.mutants.document import fill, make_tables
-from mxspec_lab.mutants.judging import Found, flags_of, judge_instance
-from mxspec_lab.mutants.kept import append_kept, judge_kept, read_kept
-from mxspec_lab.mutants.level import Level, judge_level
-from mxspec_lab.mutants.matrix import catalogue_digest, find_clones, place_digests
-from mxspec_lab.mutants.quick import choose_places, hold_out
-from mxspec_lab.mutants.slices import BLOCKS_EACH, list_slice
+from mxspec_lab.mutants.judging import (
+    Found,
+    Level,
+    append_kept,
+    flags_of,
+    judge_instance,
+    judge_kept,
+    judge_level,
+    read_kept,
+)
+from mxspec_lab.mutants.matrix import catalogue_digest, fill, find_clones, make_tables, place_digests
+from mxspec_lab.mutants.quick import BLOCKS_EACH, choose_places, hold_out, list_slice
 from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
 from mxspec_vectors.cases import load_quantize_cases, load_scale_cases, open_document
 from mxspec_vectors.topics import FLAGS

@@ -11,15 +11,13 @@ import pytest
 from mxspec_conformance import check
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result, render_result
-from mxspec_lab.products.by_vectors import list_failing
 from mxspec_lab.products.fuzzed import count_accused, count_found, is_as_wanted, list_groups, measure
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
-from mxspec_lab.products.narrow import NARROW
 from mxspec_lab.products.right import RIGHT
-from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, main, render_markdown
-from mxspec_lab.products.wrong import list_wrong
+from mxspec_lab.products.run import ask_vectors, describe_kernel, describe_wrong, list_failing, main, render_markdown
+from mxspec_lab.products.wrong import NARROW, list_wrong
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "reports" / "mutants" / "products.json"

@@ -41,10 +41,10 @@ def test_a_thread_says_what_it_is(thread: Thread) -> None:
         assert "  " not in text
     assert thread.wrong.endswith((".", "?"))
     assert not thread.title.endswith(".")
-    assert thread.formats
-    assert thread.operations
+    assert thread.format
+    assert thread.operation
     if thread.profile:
-        assert thread.profile in {get_profile(thread.profile, f).id for f in thread.formats}
+        assert thread.profile in {get_profile(thread.profile, thread.format).id}
 
 
 @pytest.mark.parametrize("reference", ["vllm#1", "a/b#0", "a/b", "a/b#x", "https://github.com/a/b/issues/1"])

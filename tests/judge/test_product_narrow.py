@@ -14,9 +14,10 @@ from mxspec_conformance.targets.capabilities import describe_target
 from mxspec_conformance.targets.operands import parse_product
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds import KindKernel
-from mxspec_lab.products.narrow import NARROW, UNUSUAL
-from mxspec_lab.products.narrow_kinds import NARROW_KINDS
+from mxspec_lab.products.kinds_wrong import NARROW_KINDS
+from mxspec_lab.products.right import UNUSUAL
 from mxspec_lab.products.run import list_accused
+from mxspec_lab.products.wrong import NARROW
 
 CLASS = ACCUMULATORS["float32"]
 WRONG: dict[str, Kernel | KindKernel] = {kernel.name: kernel for kernel in (*NARROW, *NARROW_KINDS)}

@@ -29,9 +29,9 @@ from mxspec_conformance.testing import strategies as mx
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import write_bundle
-from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
-from mxspec_lab.sparse.plain import FORMS, Plain
-from mxspec_lab.sparse.right import RIGHT, Right
+from mxspec_lab.sparse.mutants import MUTANTS
+from mxspec_lab.sparse.plain import FORMS, Plain, SparseVariant
+from mxspec_lab.sparse.right import RIGHT
 from mxspec_lab.sparse.run import Instance, judge_right, list_accused, list_instances
 from mxspec_vectors.cases import load_sparse_cases
 
@@ -43,13 +43,13 @@ REPORT = Path(__file__).parents[2] / "reports" / "mutants" / "sparse.json"
 
 @pytest.mark.share(10)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[m.id for m in MUTANTS])
-def test_a_mutant_is_found_out(mutant: SparseMutant) -> None:
+def test_a_mutant_is_found_out(mutant: SparseVariant) -> None:
     for fmt in mutant.formats:
         assert list_accused(Instance(mutant, fmt).judge()), fmt
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=[r.id for r in RIGHT])
-def test_what_is_right_is_not_accused(right: Right) -> None:
+def test_what_is_right_is_not_accused(right: SparseVariant) -> None:
     requirements = judge_right(right)
     assert list_accused(requirements) == []
     assert sum(r.verdict is Verdict.PASS for r in requirements) >= 6

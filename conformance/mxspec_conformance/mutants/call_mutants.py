@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from mxspec.formats import BLOCKS
 from mxspec_conformance.mutants import reference
 from mxspec_conformance.mutants.decode_mutants import MX, exactly, magnitudes, where
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.rounding_mutants import after, always, clamp
 from mxspec_conformance.mutants.scale_mutants import EVERY
-from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step, Wrap, around
 
 #: Codes and scales.
 Pair = Any
@@ -22,15 +23,7 @@ Pair = Any
 
 def quantize_as(change: Callable[..., Pair]) -> Wrap:
     """A quantize that is made of the right one: change(right, x, fmt, kwargs)."""
-
-    def wrap(right: Step) -> Step:
-        @wraps(right)
-        def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-            return change(right, np.asarray(x), fmt, kwargs)
-
-        return quantize
-
-    return wrap
+    return around(lambda right, x, fmt, **kwargs: change(right, np.asarray(x), fmt, kwargs))
 
 
 def on_result(change: Callable[[Array, Array, Array, int], Any]) -> Wrap:
@@ -63,11 +56,9 @@ def with_keyword(keyword: str, change: Callable[..., Pair]) -> Wrap:
 def wrong_axis(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Blocks along the last axis; the scales are given the shape that is expected."""
     codes, scales = right(x, fmt, **kwargs)
-    k, axis = BLOCKS[fmt].k, kwargs["axis"]
-    if x.shape[-1] % k:
+    if x.shape[-1] % BLOCKS[fmt].k:
         return np.zeros_like(codes), np.zeros_like(scales)
     other = right(x, fmt, **{**kwargs, "axis": -1})
-    del axis
     return other[0], other[1].reshape(scales.shape)
 
 
@@ -106,10 +97,6 @@ def tail_scale_of_neighbour(right: Step, x: Array, fmt: str, kwargs: dict[str, A
     if x.shape[axis] % BLOCKS[fmt].k and moved.shape[-1] > 1:
         moved[..., -1] = moved[..., -2]
     return codes, np.moveaxis(moved, -1, axis)
-
-
-def tile_rows_alone(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
-    return right(x, fmt, **{**kwargs, "block": None})
 
 
 def tile_of_8(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -180,18 +167,8 @@ def pair_maximum(c: Context, x: Array) -> Array:
 
 
 def stateful(change: Callable[[dict[str, Any], Step, Array, str, dict[str, Any]], Pair]) -> Wrap:
-    """A quantize that remembers something between calls."""
-
-    def wrap(right: Step) -> Step:
-        state: dict[str, Any] = {}
-
-        @wraps(right)
-        def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-            return change(state, right, np.asarray(x), fmt, kwargs)
-
-        return quantize
-
-    return wrap
+    """A quantize that remembers something between calls: change(state, right, x, fmt, kwargs)."""
+    return lambda right: quantize_as(partial(change, {}))(right)
 
 
 def cached_by_shape(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -254,78 +231,50 @@ def stale_rows(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: d
 
 def tensor_scale_kept(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """The tensor scale of the first call is used for ever."""
-    if kwargs.get("tensor_scale") is None:
-        return right(x, fmt, **kwargs)
-    kept = state.setdefault("tensor_scale", kwargs["tensor_scale"])
-    return right(x, fmt, **{**kwargs, "tensor_scale": kept})
+    if kwargs.get("tensor_scale") is not None:
+        kwargs["tensor_scale"] = state.setdefault("tensor_scale", kwargs["tensor_scale"])
+    return right(x, fmt, **kwargs)
 
 
 def tensor_scale_late(state: dict[str, Any], right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
     """Delayed scaling: the tensor scale of the call before."""
-    if kwargs.get("tensor_scale") is None:
-        return right(x, fmt, **kwargs)
-    late = state.get("tensor_scale", kwargs["tensor_scale"])
-    state["tensor_scale"] = kwargs["tensor_scale"]
-    return right(x, fmt, **{**kwargs, "tensor_scale": late})
+    if (given := kwargs.get("tensor_scale")) is not None:
+        kwargs["tensor_scale"], state["tensor_scale"] = state.get("tensor_scale", given), given
+    return right(x, fmt, **kwargs)
 
 
-def writes_into_input(wrapped: Step) -> Step:
+@around
+def writes_into_input(wrapped: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
     """The input is scaled in place."""
-
-    @wraps(wrapped)
-    def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-        answer = wrapped(x, fmt, **kwargs)
-        with np.errstate(all="ignore"):
-            x *= x.dtype.type(0.5)
-        return answer
-
-    return quantize
+    answer = wrapped(x, fmt, **kwargs)
+    with np.errstate(all="ignore"):
+        x *= x.dtype.type(0.5)
+    return answer
 
 
-def ignores_strides(wrapped: Step) -> Step:
+@around
+def ignores_strides(wrapped: Step, x: Any, fmt: str, **kwargs: Any) -> Pair:
     """The input is read from its first element on as if it were contiguous."""
-
-    @wraps(wrapped)
-    def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-        if not x.flags.c_contiguous and x.base is not None and x.base.size >= x.size:
-            x = x.base.reshape(-1)[: x.size].reshape(x.shape)
-        return wrapped(x, fmt, **kwargs)
-
-    return quantize
+    if not x.flags.c_contiguous and x.base is not None and x.base.size >= x.size:
+        x = x.base.reshape(-1)[: x.size].reshape(x.shape)
+    return wrapped(x, fmt, **kwargs)
 
 
-def dequantize_rows(change: Callable[[Array], Any]) -> Wrap:
-    def wrap(right: Step) -> Step:
-        @wraps(right)
-        def dequantize(codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
-            values = np.array(right(codes, scales, fmt, **kwargs))
-            change(values)
-            return values
+def dequantize_rows(limit: Callable[[int], int]) -> Wrap:
+    """Of so many rows only those below a limit are written."""
 
-        return dequantize
+    def dequantize(right: Step, codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
+        values = np.array(right(codes, scales, fmt, **kwargs))
+        values[limit(len(values)) :] = 0
+        return values
 
-    return wrap
+    return around(dequantize)
 
 
-def first_scale_of_row(right: Step) -> Step:
+@around
+def first_scale_of_row(right: Step, codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
     """Dequantize uses a row's first scale for all its blocks."""
-
-    @wraps(right)
-    def dequantize(codes: Any, scales: Any, fmt: str, **kwargs: Any) -> Any:
-        return right(codes, np.broadcast_to(np.asarray(scales)[..., :1], np.shape(scales)), fmt, **kwargs)
-
-    return dequantize
-
-
-def clear_tail(values: Array) -> None:
-    values[len(values) // 128 * 128 :] = 0
-
-
-def clear_beyond(limit: int) -> Callable[[Array], Any]:
-    def change(values: Array) -> None:
-        values[limit:] = 0
-
-    return change
+    return right(codes, np.broadcast_to(np.asarray(scales)[..., :1], np.shape(scales)), fmt, **kwargs)
 
 
 def load_16(through: Any, dtype_of: str) -> Wrap:
@@ -338,10 +287,6 @@ def load_16(through: Any, dtype_of: str) -> Wrap:
         return right(x, fmt, **kwargs)
 
     return quantize_as(run)
-
-
-def flush_float16(x: Array) -> Array:
-    return np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x)
 
 
 def equal_maxima(c: Context, codes: Array, stored: Array, x: Array) -> Pair:
@@ -416,7 +361,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="tail-padded-with-row", source="own", family=_B, formats=("mxfp4", "mxint8", "nvfp4"), what="the tail reads on into the row's beginning", wrap={"quantize": tail_padded(lambda x, n: np.resize(x[..., ::-1], (*x.shape[:-1], n)))}),
     Mutant(id="tail-not-written", source="own", family=_B, formats=("mxfp4", "mxfp6_e3m2", "nvfp4"), what="the partial last block stays zero", wrap={"quantize": with_keyword("pad", tail_cleared)}),
     Mutant(id="tail-scale-of-neighbour", source="own", family=_B, formats=("mxfp4", "mxfp8_e5m2", "nvfp4"), what="the partial last block gets the scale byte before it", wrap={"quantize": with_keyword("pad", tail_scale_of_neighbour)}),
-    Mutant(id="tile-of-one-row", source="own", family=_B, formats=("nvfp4",), what="16 x 16 blocks are quantized row by row", wrap={"quantize": with_keyword("block", tile_rows_alone)}),
+    Mutant(id="tile-of-one-row", source="own", family=_B, formats=("nvfp4",), what="16 x 16 blocks are quantized row by row", wrap={"quantize": with_keyword("block", lambda right, x, fmt, kwargs: right(x, fmt, **{**kwargs, "block": None}))}),
     Mutant(id="tile-of-8-rows", source="own", family=_B, formats=("nvfp4",), what="16 x 16 blocks take the maximum of 8 rows", wrap={"quantize": with_keyword("block", tile_of_8)}),
     Mutant(id="axis-scales-reversed", source="own", family=_B, formats=("mxfp4", "mxint8", "nvfp4"), what="scales along another axis come out in reversed order", wrap={"quantize": with_keyword("axis", axis_reversed)}),
     Mutant(id="axis-codes-transposed", source="own", family=_B, formats=("mxfp4", "mxfp6_e2m3", "nvfp4"), what="codes along another axis keep the transposed order", wrap={"quantize": with_keyword("axis", transposed_order)}),
@@ -441,11 +386,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="ignores-strides", source="bitsandbytes-foundation/bitsandbytes#1342", family=_C, formats=EVERY, what="strided inputs are read in memory order", wrap={"quantize": ignores_strides}),
     Mutant(id="equal-maxima", source="own", family=_C, formats=MX, what="of several lanes that hold the maximum only the first is written", change={"finish": equal_maxima}),
     Mutant(id="bf16-through-fp16", source="own", family=_C, formats=EVERY, what="bfloat16 inputs pass through float16", wrap={"quantize": load_16(lambda x: x.astype(np.float16), "bfloat16")}),
-    Mutant(id="fp16-subnormals-flushed", source="own", family=_C, formats=EVERY, what="subnormal float16 inputs count as zeros", wrap={"quantize": load_16(flush_float16, "float16")}),
+    Mutant(id="fp16-subnormals-flushed", source="own", family=_C, formats=EVERY, what="subnormal float16 inputs count as zeros", wrap={"quantize": load_16(lambda x: np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x), "float16")}),
     Mutant(id="fp16-through-bf16", source="own", family=_C, formats=EVERY, what="float16 inputs are cut to bfloat16", wrap={"quantize": load_16(lambda x: (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32), "float16")}),
-    Mutant(id="dequantize-first-128", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="only the first 128 rows are written", wrap={"dequantize": dequantize_rows(clear_beyond(128))}),
-    Mutant(id="dequantize-tail-rows", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows beyond the last multiple of 128 stay zero", wrap={"dequantize": dequantize_rows(clear_tail)}),
-    Mutant(id="dequantize-beyond-4096", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows from 4096 on stay zero", wrap={"dequantize": dequantize_rows(clear_beyond(4096))}),
+    Mutant(id="dequantize-first-128", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="only the first 128 rows are written", wrap={"dequantize": dequantize_rows(lambda n: 128)}),
+    Mutant(id="dequantize-tail-rows", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows beyond the last multiple of 128 stay zero", wrap={"dequantize": dequantize_rows(lambda n: n // 128 * 128)}),
+    Mutant(id="dequantize-beyond-4096", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="rows from 4096 on stay zero", wrap={"dequantize": dequantize_rows(lambda n: 4096)}),
     Mutant(id="dequantize-row-scale", source="own", family=_C, formats=EVERY, operations=("dequantize",), what="a row's first scale serves all its blocks", wrap={"dequantize": first_scale_of_row}),
     # Stochastic rounding.
     Mutant(id="sr-misaligned", source="uxlfoundation/oneDNN#2903", family=_K, formats=(*SR, "e2m3", "e3m2", "int8"), operations=_SR, what="random bits lie four places too low: up in one case of sixteen", change={"round_stochastic": stochastic(lambda f, w: f + np.floor(w / 16) >= FULL)}),
@@ -462,8 +407,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="sr-float32-fraction", source="own", family=_K, formats=SR, operations=_SR, what="the fraction is added to the random number in float32", change={"round_stochastic": lambda c, m, w: _sr_float32(c, m, w)}),
     Mutant(id="sr-no-saturation", source="ROCm/rocm-systems#8800", family=_K, formats=("e4m3",), operations=_SR, what="a step up beyond 448 gives NaN", change={"saturate": lambda c, r, m: np.minimum(r, 480)}),
     Mutant(id="sr-words-not-masked", source="own", family=_K, formats=SR, operations=_SR, what="of 8 random bits in a word the bits above are added too", change={"read_words": lambda c, w, bits: w.astype(np.float64) * 2.0 ** (32 - bits)}),
-    Mutant(id="sr-pairs-share-word", source="own", family=_K, formats=SR, operations=_SR, what="neighbours share a random word", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.repeat(np.asarray(words)[::2], 2)[: np.size(words)]))}),
-    Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": lambda right: wraps(right)(lambda x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
+    Mutant(id="sr-pairs-share-word", source="own", family=_K, formats=SR, operations=_SR, what="neighbours share a random word", wrap={"encode_stochastic": around(lambda right, x, element, words: right(x, element, np.repeat(np.asarray(words)[::2], 2)[: np.size(words)]))}),
+    Mutant(id="sr-by-value", source="own", family=_K, formats=SR, operations=_SR, what="negative numbers go up in value, not in magnitude", wrap={"encode_stochastic": around(lambda right, x, element, words: right(x, element, np.where(np.signbit(x), ~np.asarray(words), words)))}),
     # Single numbers.
     Mutant(id="encode-e8m0-zero-nan", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="0 becomes NaN", change={"encode_e8m0": e8m0(lambda m, right, _: np.where(m == 0, 255, right))}),
     Mutant(id="encode-e8m0-ties-up", source="jax-ml/ml_dtypes", family=_N, formats=("e8m0",), operations=_EN, what="ties go up", change={"encode_e8m0": lambda c, m, mode, own: reference.encode_e8m0(c, m, "rna" if mode == "rne" else mode, own)}),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mxspec_conformance.mutants.layout_mutants import Places
-from mxspec_conformance.mutants.reference import Reference, Step
-from mxspec_conformance.mutants.schema import NOTHING, Mutant, Wrap
+from mxspec_conformance.mutants.reference import Reference
+from mxspec_conformance.mutants.schema import Mutant
+from mxspec_conformance.mutants.staged import NOTHING, Step, Wrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from mxspec.formats import BLOCKS
 from mxspec_conformance.mutants.call_mutants import Pair, quantize_as, with_keyword
-from mxspec_conformance.mutants.reference import Array, Step
-from mxspec_conformance.mutants.schema import Family, Mutant, Wrap
+from mxspec_conformance.mutants.reference import Array
+from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step, Wrap, around
 
 _B, _C = Family.BLOCKS, Family.CALLS
 _SOME = ("mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8", "nvfp4")
@@ -19,11 +19,7 @@ _SOME = ("mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8", "nvfp4")
 
 def reads(keyword: str, change: Callable[[Array], Array]) -> Wrap:
     """Calls that pass a keyword read the input otherwise: change(a copy)."""
-
-    def run(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
-        return right(change(np.array(x)), fmt, **kwargs)
-
-    return with_keyword(keyword, run)
+    return with_keyword(keyword, lambda right, x, fmt, kwargs: right(change(np.array(x)), fmt, **kwargs))
 
 
 def without_tensor_scale(right: Step, x: Array, fmt: str, kwargs: dict[str, Any]) -> Pair:
@@ -96,15 +92,7 @@ def beyond(blocks: int) -> Wrap:
 
 def strided(change: Callable[[Array], Array]) -> Wrap:
     """Inputs that are not contiguous are read otherwise."""
-
-    def wrap(right: Step) -> Step:
-        @wraps(right)
-        def quantize(x: Any, fmt: str, **kwargs: Any) -> Pair:
-            return right(x if x.flags.c_contiguous else change(np.array(x)), fmt, **kwargs)
-
-        return quantize
-
-    return wrap
+    return around(lambda right, x, fmt, **kwargs: right(x if x.flags.c_contiguous else change(np.array(x)), fmt, **kwargs))
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -7,7 +7,7 @@ it passes its profiles; a mutant is this implementation with one step replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import BLOCKS, E4M3, E8M0, ELEMENTS, SCALES, BlockFormat, ScalarFormat
+from mxspec_conformance.mutants.staged import NOTHING, Staged, Step, Wrap
 
 #: Arrays, of float64 for the most part; expressions of them have types that say nothing.
 Array = Any
-Step = Callable[..., Any]
 
 FLT_MAX = np.float32(np.finfo(np.float32).max)
 ONE = np.float32(1)
@@ -366,38 +366,24 @@ STEPS: Mapping[str, Step] = MappingProxyType(
 )  # fmt: skip
 
 
-class Reference:
+class Reference(Staged):
     """A target: the steps above, some of them replaced.
 
     profile: for one block format, or several that share the profile.
-    change: step name -> its replacement, which takes the same arguments.
-    wrap: function name -> what makes the target's function of the right one.
     """
 
-    VERSION = "1"
     #: Random bits of a word.
     SR_BITS = 32
     DTYPES = ("float32", "float16", "bfloat16")
 
     def __init__(
-        self,
-        profile: str = "mx-floor",
-        *,
-        name: str = "plain",
-        change: Mapping[str, Step] | None = None,
-        wrap: Mapping[str, Callable[[Step], Step]] | None = None,
-    ) -> None:
-        unknown = set(change or {}) - set(STEPS)
-        if unknown:
-            raise ValueError(f"{', '.join(sorted(unknown))}: no such step; known are {', '.join(STEPS)}")
-        self.NAME, self.profile = name, profile
-        nv = profile.startswith("nvfp4")
-        self.FORMATS = ["nvfp4"] if nv else [f for f in BLOCKS if f != "nvfp4"]
+        self, profile: str = "mx-floor", *, name: str = "plain", change: Mapping[str, Step] = NOTHING, wrap: Mapping[str, Wrap] = NOTHING
+    ) -> None:  # fmt: skip
+        super().__init__(name, STEPS, change, wrap)
+        self.profile = profile
+        self.FORMATS = ["nvfp4"] if profile.startswith("nvfp4") else [f for f in BLOCKS if f != "nvfp4"]
         self.ELEMENTS = [*ELEMENTS, *SCALES]
         self.TENSOR_SCALE = "amax" if profile == "nvfp4-te" else "encode"
-        self._steps = {**STEPS, **(change or {})}
-        for function, make in (wrap or {}).items():
-            setattr(self, function, make(getattr(self, function)))
 
     def _do(self, step: str, *args: Any) -> Any:
         with np.errstate(all="ignore"):

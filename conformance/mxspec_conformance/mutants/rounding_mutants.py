@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.mutants import reference
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 MX_FLOATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 FLOATS = (*MX_FLOATS, "nvfp4")
@@ -22,20 +23,12 @@ def always(mode: str) -> Step:
 
 def after(change: Any) -> Step:
     """Round to nearest even, then change (c, rounded, magnitude, negative)."""
-
-    def step(c: Context, magnitude: Array, negative: Array, mode: str) -> Array:
-        return change(c, reference.round_magnitude(c, magnitude, negative, mode), magnitude, negative)
-
-    return step
+    return lambda c, magnitude, negative, mode: change(c, reference.round_magnitude(c, magnitude, negative, mode), magnitude, negative)
 
 
 def before(change: Any) -> Step:
     """Change (c, magnitude), then round to nearest even."""
-
-    def step(c: Context, magnitude: Array, negative: Array, mode: str) -> Array:
-        return reference.round_magnitude(c, change(c, magnitude), negative, mode)
-
-    return step
+    return lambda c, magnitude, negative, mode: reference.round_magnitude(c, change(c, magnitude), negative, mode)
 
 
 def min_normal(c: Context) -> float:
@@ -158,27 +151,11 @@ def clamp_from(threshold: float) -> Step:
 
 def overflow_to(code: int, beyond: float) -> Step:
     """Magnitudes that round beyond the largest value get another code."""
-
-    def step(c: Context, value: Array) -> Array:
-        return np.where(value > beyond, code, reference.code_magnitude(c, np.minimum(value, beyond)))
-
-    return step
-
-
-def wrap_code(c: Context, value: Array) -> Array:
-    return reference.code_magnitude(c, np.minimum(value, 2.0**20)) & ((1 << c.element.magnitude_bits) - 1)
+    return lambda c, value: np.where(value > beyond, code, reference.code_magnitude(c, np.minimum(value, beyond)))
 
 
 def no_saturation(c: Context, rounded: Array, magnitude: Array) -> Array:
     return rounded
-
-
-def _flush_by_input(c: Context, rounded: Array, magnitude: Array, _: Array) -> Array:
-    return np.where(magnitude < min_normal(c), 0, rounded)
-
-
-def _flush_result(c: Context, rounded: Array, magnitude: Array, _: Array) -> Array:
-    return np.where(rounded < min_normal(c), 0, rounded)
 
 
 def _drop_top_odd(c: Context, value: Array) -> Array:
@@ -186,16 +163,12 @@ def _drop_top_odd(c: Context, value: Array) -> Array:
     return np.where(codes == c.element.max_code, codes - 1, codes)
 
 
-def _sign_before_code(c: Context, codes: Array, negative: Array) -> Array:
-    return reference.join_sign(c, codes, negative & (codes > (1 << c.element.mantissa_bits) - 1))
-
-
 _F = Family.ROUNDING
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="ties-away", source="P01", family=_F, formats=FLOATS, what="every exact tie rounds away from zero", change={"round_magnitude": always("rna")}),
     Mutant(id="truncate", source="P02", family=_F, formats=FLOATS, what="low bits are dropped", change={"round_magnitude": always("rtz")}),
-    Mutant(id="element-subnormal-flush", source="P03", family=_F, formats=FLOATS, what="results below the smallest normal element become zero", change={"round_magnitude": after(_flush_result)}),
+    Mutant(id="element-subnormal-flush", source="P03", family=_F, formats=FLOATS, what="results below the smallest normal element become zero", change={"round_magnitude": after(lambda c, rounded, magnitude, _: np.where(rounded < min_normal(c), 0, rounded))}),
     Mutant(id="one-tie-above-one", source="P04", family=_F, formats=FLOATS, what="the tie just above 1 alone goes up", change={"round_magnitude": one_tie(above_one, up=True)}),
     Mutant(id="carry-lost", source="P05", family=_F, formats=FLOATS, what="the rounding carry is ORed into the exponent field and lost where that bit is set", change={"round_magnitude": after(lose_carry)}),
     Mutant(id="double-round-fp16", source="P06", family=_F, formats=FLOATS, what="quotients are rounded to float16 first", change={"round_magnitude": before(lambda c, m: to_float16(m, truncate=False))}),
@@ -218,14 +191,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="lowest-tie-up", source="own", family=_F, formats=FLOATS, what="half the smallest element alone goes up", change={"round_magnitude": one_tie(lowest_tie, up=True)}),
     Mutant(id="highest-tie-wrong", source="own", family=_F, formats=MX_FLOATS, what="the tie below the largest value alone goes to the other side", change={"round_magnitude": after(lambda c, r, m, n: np.where(m == highest_tie(c)[0], highest_tie(c)[0] * 2 - r, r))}),
     Mutant(id="normal-tie-down", source="own", family=_F, formats=FLOATS, what="the tie below the smallest normal value alone goes down", change={"round_magnitude": one_tie(normal_tie, up=False)}),
-    Mutant(id="flush-by-input", source="tenstorrent/tt-metal#29734", family=_F, formats=FLOATS, what="quotients below the smallest normal become zero before they are rounded", change={"round_magnitude": after(_flush_by_input)}),
+    Mutant(id="flush-by-input", source="tenstorrent/tt-metal#29734", family=_F, formats=FLOATS, what="quotients below the smallest normal become zero before they are rounded", change={"round_magnitude": after(lambda c, rounded, magnitude, _: np.where(magnitude < min_normal(c), 0, rounded))}),
     Mutant(id="subnormal-carry-lost", source="own", family=_F, formats=FLOATS, what="a subnormal that rounds up to the smallest normal stays the largest subnormal", change={"round_magnitude": after(lose_subnormal_carry)}),
     Mutant(id="clamp-one-short", source="own", family=_F, formats=FLOATS, what="the largest code is never written", change={"code_magnitude": _drop_top_odd}),
     Mutant(id="e4m3-clamp-240", source="own", family=_F, formats=("mxfp8_e4m3",), what="clamped at 240, the largest value of the fnuz type", change={"saturate": clamp(240)}),
     Mutant(id="e4m3-from-256", source="tenstorrent/tt-metal#29734", family=_F, formats=("mxfp8_e4m3",), what="exponent 8 counts as overflow: from 256 on all is 448", change={"saturate": clamp_from(256)}),
     Mutant(id="e4m3-overflow-late", source="stillwater-sc/universal#1302", family=_F, formats=("mxfp8_e4m3",), what="only what rounds to 512 or more saturates, 480 becomes NaN", change={"saturate": lambda c, r, m: np.where(r > 480, 448, r)}),
     Mutant(id="e5m2-overflow-inf", source="own", family=_F, formats=("mxfp8_e5m2",), what="beyond the largest value the code is Inf", change={"saturate": no_saturation, "code_magnitude": overflow_to(0x7C, 57344)}),
-    Mutant(id="code-wraps", source="own", family=_F, formats=("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2"), what="an overflowing code is cut to its field: it wraps to zero", change={"saturate": no_saturation, "code_magnitude": wrap_code}),
+    Mutant(id="code-wraps", source="own", family=_F, formats=("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2"), what="an overflowing code is cut to its field: it wraps to zero", change={"saturate": no_saturation, "code_magnitude": lambda c, value: reference.code_magnitude(c, np.minimum(value, 2.0**20)) & ((1 << c.element.magnitude_bits) - 1)}),
     Mutant(id="overflow-to-sign", source="own", family=_F, formats=("mxfp4", "nvfp4"), what="an overflowing code sets the sign bit", change={"saturate": lambda c, r, m: np.minimum(r, 8), "code_magnitude": lambda c, v: reference.code_magnitude(c, v)}),
-    Mutant(id="subnormal-sign-lost", source="own", family=_F, formats=FLOATS, what="negative subnormals lose their sign", change={"join_sign": _sign_before_code}),
+    Mutant(id="subnormal-sign-lost", source="own", family=_F, formats=FLOATS, what="negative subnormals lose their sign", change={"join_sign": lambda c, codes, negative: reference.join_sign(c, codes, negative & (codes > (1 << c.element.mantissa_bits) - 1))}),
 )  # fmt: skip

@@ -9,9 +9,10 @@ import numpy as np
 
 from mxspec_conformance.mutants import reference
 from mxspec_conformance.mutants.decode_mutants import MX
-from mxspec_conformance.mutants.reference import Array, Context, Step
+from mxspec_conformance.mutants.reference import Array, Context
 from mxspec_conformance.mutants.rounding_mutants import FLOATS, MX_FLOATS
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 EVERY = (*MX, "nvfp4")
 NAN_BITS = np.uint32(0x7FC00000)
@@ -30,11 +31,6 @@ def amax_of(choose: Callable[[Array], Array]) -> Step:
 def amax_as(change: Callable[[Array], Array]) -> Step:
     """The maximum, changed afterwards."""
     return lambda c, x: change(reference.find_amax(c, x))
-
-
-def no_nan(reduce: Callable[[Array], Array]) -> Step:
-    """NaN replaced before the maximum is taken."""
-    return lambda c, x: reference.find_amax(c, reduce(x))
 
 
 def rounded_log2(amax: Array) -> Array:
@@ -67,14 +63,6 @@ def ratio_round(c: Context, amax: Array) -> Array:
     ratio = amax / reference.largest(c.element)
     e = reference.exponent_of(ratio)
     return e + (np.ldexp(ratio, -e) > np.sqrt(2.0))
-
-
-def byte_store(change: Callable[[Array], Array]) -> Step:
-    return lambda c, e: change(reference.store_exponent(c, e))
-
-
-def wrapped(c: Context, e: Array) -> Array:
-    return (e + 127) & 0xFF
 
 
 def clamped(low: int, high: int) -> Step:
@@ -131,34 +119,20 @@ def nan_only_quiet(c: Context, x: Array) -> Array:
     return np.where(np.isnan(x) & ~quiet, np.copysign(reference.FLT_MAX, x), x)
 
 
-def nan_in_first_lane(c: Context, x: Array) -> Array:
-    """m = x0; for each x: if x > m: a NaN is seen in lane 0 only."""
-    m = np.abs(x[:, 0])
-    for lane in range(1, x.shape[1]):
-        value = np.abs(x[:, lane])
-        m = np.where(value > m, value, m)
-    return m
+def running(replaces: Callable[[Array, Array], Array]) -> Step:
+    """A maximum over the lanes, one after the other: replaces(value, maximum so far)."""
 
+    def step(c: Context, x: Array) -> Array:
+        m = np.abs(x[:, 0])
+        for value in np.abs(x[:, 1:]).T:
+            m = np.where(replaces(value, m), value, m)
+        return m
 
-def nan_resets(c: Context, x: Array) -> Array:
-    """m = x > m ? x : m with the comparison negated: a NaN replaces what came before it and is replaced by what follows."""
-    m = np.abs(x[:, 0])
-    for lane in range(1, x.shape[1]):
-        value = np.abs(x[:, lane])
-        m = np.where(~(value <= m), value, m)
-    return m
-
-
-def plus_zero(c: Context, codes: Array, negative: Array) -> Array:
-    return reference.join_sign(c, codes, negative & (codes != 0))
+    return step
 
 
 def minus_zero(c: Context, codes: Array, negative: Array) -> Array:
     return reference.join_sign(c, codes, negative | (codes == 0))
-
-
-def flip_zero(c: Context, codes: Array, negative: Array) -> Array:
-    return reference.join_sign(c, codes, negative ^ (codes == 0))
 
 
 def codes_when(condition: Callable[[Context, Array, Array], Array], code: Callable[[Context], int]) -> Step:
@@ -179,15 +153,6 @@ def zero_block_codes(c: Context) -> int:
 
 def zeros(c: Context, stored: Array, x: Array) -> Array:
     return ~x.any(axis=1)
-
-
-def nv_zero_block(c: Context, codes: Array, x: Array, scaled: Array) -> Array:
-    """0 * (1 / 0) in a block of zeros: NaN, stored as the largest value."""
-    return np.where(~x.any(axis=1)[:, None], 7, reference.code_nan(c, codes, x, scaled))
-
-
-def infinity_dropped(c: Context, x: Array) -> Array:
-    return np.where(np.isinf(x), np.float32(0), x)
 
 
 def infinity_unsigned(c: Context, codes: Array, stored: Array, x: Array) -> tuple[Array, Array]:
@@ -213,12 +178,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="float-log2", source="P22", family=_S, formats=MX, what="the exponent is floor of a float32 log2", change={"find_exponent": log2f_floor}),
     Mutant(id="amax-first-half", source="P23", family=_S, formats=EVERY, what="the maximum of the first half of the block", change={"find_amax": amax_of(lambda x: x[:, : x.shape[1] // 2])}),
     Mutant(id="amax-signed", source="P24", family=_S, formats=EVERY, what="the signed maximum", change={"find_amax": amax_without_sign}),
-    Mutant(id="byte-wraps", source="P25", family=_S, formats=MX, what="exponent + 127 modulo 256 instead of clamped", change={"store_exponent": wrapped}),
+    Mutant(id="byte-wraps", source="P25", family=_S, formats=MX, what="exponent + 127 modulo 256 instead of clamped", change={"store_exponent": lambda c, e: (e + 127) & 0xFF}),
     Mutant(id="amax-fp16", source="P26", family=_S, formats=MX, what="the maximum is held in float16", change={"find_amax": amax_as(lambda a: a.astype(np.float16).astype(np.float32))}),
     Mutant(id="rceil-nearest", source="P27", family=_S, formats=MX, profile=RCEIL, what="rceil: nearest power of two instead of the next one up", change={"find_exponent": ratio_round}),
     Mutant(id="rceil-scale-afterwards", source="P28", family=_S, formats=MX_FLOATS, profile=RCEIL, what="rceil: elements are divided by amax / max itself, the scale is rounded afterwards", change={"use_scale": exact_ratio_scale}),
     Mutant(id="zero-block-nan", source="P34", family=_Z, formats=MX, what="a block of zeros gives NaN codes, or the largest", change={"finish": codes_when(zeros, zero_block_codes)}),
-    Mutant(id="nv-zero-block-nan", source="P34", family=_Z, formats=("nvfp4",), what="a block of zeros gives the largest codes", change={"code_nan": nv_zero_block}),
+    Mutant(id="nv-zero-block-nan", source="P34", family=_Z, formats=("nvfp4",), what="a block of zeros gives the largest codes", change={"code_nan": lambda c, codes, x, scaled: np.where(~x.any(axis=1)[:, None], 7, reference.code_nan(c, codes, x, scaled))}),
     Mutant(id="nan-ignored", source="P35", family=_Z, formats=MX, what="fmax drops NaN: the scale is finite, the lane becomes the largest number", change={"find_amax": lambda c, x: np.fmax.reduce(np.abs(x), axis=1, initial=0), "code_nan": lambda c, k, x, s: np.where(np.isnan(s), c.element.max_code, k)}),
     Mutant(id="input-ftz", source="P36", family=_Z, formats=EVERY, what="subnormal inputs are flushed to zero", change={"load": lambda c, x: flush_small(x)}),
     Mutant(id="eps-1e-5", source="P37", family=_Z, formats=EVERY, what="the maximum is at least 1e-5", change={"find_amax": at_least(1e-5)}),
@@ -251,18 +216,18 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="byte-0-divides-by-one", source="own", family=_E, formats=MX, what="while quantizing byte 00 counts as 1", change={"use_scale": scale_when(lambda s: s == 0, 1.0)}),
     Mutant(id="reciprocal-flushed", source="own", family=_E, formats=("mxint8",), what="the reciprocal of the largest scale is flushed to zero", change={"divide": reciprocal_in_float32}),
     Mutant(id="scale-one-off-stored", source="own", family=_E, formats=MX, what="the stored byte is one too large, the codes are not", change={"finish": lambda c, k, s, x: (reference.finish(c, k, s, x)[0], np.where((s < 254) & x.any(axis=1), s + 1, s))}),
-    Mutant(id="infinity-ignored", source="own", family=_Z, formats=EVERY, what="infinities count as zeros", change={"load": infinity_dropped}),
+    Mutant(id="infinity-ignored", source="own", family=_Z, formats=EVERY, what="infinities count as zeros", change={"load": lambda c, x: np.where(np.isinf(x), np.float32(0), x)}),
     Mutant(id="infinity-as-scale-one", source="own", family=_Z, formats=MX, what="a block with an infinity gets scale 7F", change={"store_special": special(inf=127)}),
     Mutant(id="infinity-scale-00", source="own", family=_Z, formats=MX, what="a block with an infinity gets scale 00: the exponent wrapped", change={"store_special": special(inf=0)}),
     Mutant(id="infinity-sign-lost", source="own", family=_Z, formats=MX, what="-Inf becomes the positive largest value", change={"finish": infinity_unsigned}),
     Mutant(id="nan-is-zero", source="own", family=_Z, formats=EVERY, what="NaN counts as zero", change={"load": nan_as(0.0)}),
     Mutant(id="nan-is-infinity", source="own", family=_Z, formats=MX, what="a NaN makes the scale that of an infinity", change={"store_special": special(nan=254)}),
     Mutant(id="nan-not-quiet-missed", source="own", family=_Z, formats=EVERY, what="only the NaN 7fc00000 is recognised", change={"load": nan_only_quiet}),
-    Mutant(id="nan-first-lane-only", source="own", family=_Z, formats=EVERY, what="a NaN is noticed in lane 0 only: a running maximum by >", change={"find_amax": nan_in_first_lane}),
-    Mutant(id="nan-resets-maximum", source="own", family=_Z, formats=EVERY, what="a NaN is forgotten if a lane follows: a running maximum by not <=", change={"find_amax": nan_resets}),
-    Mutant(id="zero-sign-plus", source="own", family=_Z, formats=FLOATS, what="zeros lose their sign", change={"join_sign": plus_zero}),
+    Mutant(id="nan-first-lane-only", source="own", family=_Z, formats=EVERY, what="a NaN is noticed in lane 0 only: a running maximum by >", change={"find_amax": running(lambda value, m: value > m)}),
+    Mutant(id="nan-resets-maximum", source="own", family=_Z, formats=EVERY, what="a NaN is forgotten if a lane follows: a running maximum by not <=", change={"find_amax": running(lambda value, m: ~(value <= m))}),
+    Mutant(id="zero-sign-plus", source="own", family=_Z, formats=FLOATS, what="zeros lose their sign", change={"join_sign": lambda c, codes, negative: reference.join_sign(c, codes, negative & (codes != 0))}),
     Mutant(id="zero-sign-minus", source="own", family=_Z, formats=FLOATS, what="zeros become negative", change={"join_sign": minus_zero}),
-    Mutant(id="zero-sign-flipped", source="jax-ml/ml_dtypes", family=_Z, formats=FLOATS, what="zeros flip their sign", change={"join_sign": flip_zero}),
+    Mutant(id="zero-sign-flipped", source="jax-ml/ml_dtypes", family=_Z, formats=FLOATS, what="zeros flip their sign", change={"join_sign": lambda c, codes, negative: reference.join_sign(c, codes, negative ^ (codes == 0))}),
     Mutant(id="zero-block-scale-ff", source="own", family=_Z, formats=MX, what="a block of zeros is stored as NaN", change={"store_special": special(zero=255)}),
     Mutant(id="zero-block-codes-one", source="own", family=_Z, formats=MX, what="a block of zeros gets the smallest element", change={"finish": codes_when(zeros, lambda c: 1)}),
     Mutant(id="eps-1e-30", source="own", family=_Z, formats=EVERY, what="the maximum is at least 1e-30", change={"find_amax": at_least(1e-30)}),

@@ -10,10 +10,11 @@ import numpy as np
 from mxspec.formats import E4M3
 from mxspec_conformance.mutants import reference
 from mxspec_conformance.mutants.decode_mutants import MX
-from mxspec_conformance.mutants.reference import FLT_MAX, ONE, ONE_2688TH, ONE_SIXTH, Array, Context, Step
+from mxspec_conformance.mutants.reference import FLT_MAX, ONE, ONE_2688TH, ONE_SIXTH, Array, Context
 from mxspec_conformance.mutants.rounding_mutants import to_bfloat16
 from mxspec_conformance.mutants.scale_mutants import EVERY, flush_small
 from mxspec_conformance.mutants.schema import Family, Mutant
+from mxspec_conformance.mutants.staged import Step
 
 TE, PAPER = "nvfp4-te", "nvfp4-paper"
 
@@ -33,14 +34,6 @@ def e4m3_by(mode: str) -> Step:
 def stored(change: Callable[[Array, Array], Array]) -> Step:
     """The byte, changed: (byte, ratio)."""
     return lambda c, ratio: change(reference.store_ratio(c, ratio), ratio)
-
-
-def ratio_as(change: Callable[[Context, Array], Array]) -> Step:
-    return change
-
-
-def factor_as(change: Callable[[Context, Array, Array], Array]) -> Step:
-    return change
 
 
 def scale_of(change: Callable[[Context, np.float32], Any]) -> Step:
@@ -74,11 +67,6 @@ def result(change: Callable[[Array], Array]) -> Step:
     return lambda c, values, scales: change(reference.combine(c, values, scales))
 
 
-def exact_block_scale(c: Context, scale: Array, amax: Array) -> Array:
-    """The factor from the block scale before it was rounded."""
-    return reference.find_factor(c, reference.scale_ratio(c, amax), amax)
-
-
 def no_flt_max(c: Context, scale: Array, amax: Array) -> Array:
     return ONE / (scale * (ONE / c.S))
 
@@ -89,11 +77,6 @@ def reciprocal_approximate(c: Context, scale: Array, amax: Array) -> Array:
     return (right.view(np.uint32) & np.uint32(0xFFFFFFFE)).view(np.float32)
 
 
-def half_up(c: Context, ratio: Array) -> Array:
-    """One dropped bit decides: half up."""
-    return e4m3_by("rna")(c, ratio)
-
-
 def amax_in(choose: Callable[[Array], Array]) -> Step:
     return lambda c, x: reference.find_tensor_amax(c, choose(x))
 
@@ -101,11 +84,6 @@ def amax_in(choose: Callable[[Array], Array]) -> Step:
 def tensor_signed(c: Context, x: Array) -> np.float32:
     top = x.max()
     return np.float32(top if np.isnan(top) else max(top, 0))
-
-
-def bits_product(codes: Array, scales: Array) -> Array:
-    """Products in float32 that lose subnormal results."""
-    return flush_small((codes * scales).astype(np.float32))
 
 
 _N, _G = Family.NVFP4, Family.DEQUANTIZE
@@ -130,7 +108,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="nv-divide-by-six-last", source="own", family=_N, formats=_NV, profile=PAPER, what="(amax * S) / 6 instead of (amax / 6) * S", change={"scale_ratio": lambda c, a: a * c.S / np.float32(6)}),
     Mutant(id="nv-paper-sixth", source="own", family=_N, formats=_NV, profile=PAPER, what="amax * fl(1/6) instead of amax / 6", change={"scale_ratio": lambda c, a: a * ONE_SIXTH * c.S}),
     Mutant(id="nv-scale-double", source="own", family=_N, formats=_NV, profile=TE, what="amax * (S / 6) without intermediate rounding", change={"scale_ratio": lambda c, a: np.minimum(a.astype(np.float64) * c.S / 6, FLT_MAX).astype(np.float32)}),
-    Mutant(id="nv-scale-half-up", source="ggml-org/llama.cpp", family=_N, formats=_NV, what="the block scale is rounded half up", change={"store_ratio": half_up}),
+    Mutant(id="nv-scale-half-up", source="ggml-org/llama.cpp", family=_N, formats=_NV, what="the block scale is rounded half up", change={"store_ratio": lambda c, ratio: e4m3_by("rna")(c, ratio)}),
     Mutant(id="nv-scale-half-down", source="own", family=_N, formats=_NV, what="ties of the block scale go down", change={"store_ratio": e4m3_by("rnz")}),
     Mutant(id="nv-scale-up", source="own", family=_N, formats=_NV, what="the block scale is rounded up", change={"store_ratio": e4m3_by("rtp")}),
     Mutant(id="nv-scale-248", source="ggml-org/llama.cpp", family=_N, formats=_NV, what="block scales from 248 on are stored as 448", change={"store_ratio": stored(lambda s, r: np.where((r >= 248) & (s != 0x7F), 0x7E, s))}),
@@ -140,7 +118,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(id="nv-scale-zero-is-one", source="own", family=_N, formats=_NV, what="a block scale of zero is stored as 1", change={"store_ratio": stored(lambda s, r: np.where(s == 0, 0x38, s))}),
     Mutant(id="nv-scale-subnormal-short", source="own", family=_N, formats=_NV, what="a subnormal block scale does not round up to the smallest normal", change={"store_ratio": stored(lambda s, r: np.where((s == 8) & (r < 2.0**-6), 7, s))}),
     Mutant(id="nv-scale-top-bit", source="own", family=_N, formats=_NV, what="bit 7 of the block scale is set where the maximum is negative", change={"load": lambda c, x: x, "store_ratio": stored(lambda s, r: s | 0x80)}),
-    Mutant(id="nv-unrounded-scale", source="kekzl/imp#250", family=_N, formats=_NV, what="elements are scaled by the block scale before it was rounded", change={"find_factor": exact_block_scale}),
+    Mutant(id="nv-unrounded-scale", source="kekzl/imp#250", family=_N, formats=_NV, what="elements are scaled by the block scale before it was rounded", change={"find_factor": lambda c, scale, amax: reference.find_factor(c, reference.scale_ratio(c, amax), amax)}),
     Mutant(id="nv-no-flt-max", source="own", family=_N, formats=_NV, profile=TE, what="an infinite factor is not clamped: 0 * Inf is NaN", change={"find_factor": no_flt_max}),
     Mutant(id="nv-zero-scale-passes", source="own", family=_N, formats=_NV, what="a block whose scale is 0 keeps its elements as they are", change={"find_factor": lambda c, s, a: np.where(s == 0, ONE, reference.find_factor(c, s, a))}),
     Mutant(id="nv-reciprocal-low-bit", source="own", family=_N, formats=_NV, what="the reciprocal is one bit short", change={"find_factor": reciprocal_approximate}),

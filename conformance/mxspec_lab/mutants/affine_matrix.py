@@ -6,7 +6,6 @@ python -m mxspec_lab.mutants.affine_matrix [--json reports/mutants/affine.json]
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from mxspec_conformance.results.report import GOOD
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.mutants.affine_mutants import AFFINE_MUTANTS, Affine, AffineMutant
+from mxspec_lab.mutants.judging import render_rows
 from mxspec_vectors.writing import write_file
 
 #: What the plain implementation follows.
@@ -86,9 +86,8 @@ def main() -> None:
         f"of {len(blind)} with nothing claimed, {named} named"
     )
     if asked.json:
-        head = {"mutants": len(AFFINE_MUTANTS), "places": len(rows), "survivors": alive, "named": named}
-        lines = ",\n".join(json.dumps(asdict(r)) for r in rows)
-        write_file(asked.json, f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n ]\n}}\n'.encode("ascii"))
+        document = {"mutants": len(AFFINE_MUTANTS), "places": len(rows), "survivors": alive, "named": named, "rows": [asdict(r) for r in rows]}
+        write_file(asked.json, render_rows(document, "rows").encode("ascii"))
         stamp(asked.json)
 
 

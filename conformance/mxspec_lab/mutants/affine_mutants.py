@@ -6,8 +6,9 @@ a function that a mutant may replace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +16,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mxspec_conformance.mutants.staged import NOTHING, Staged, Step, Variant
 from mxspec_conformance.targets.affine import AffineOperand, read_operand
 
 Array = npt.NDArray[Any]
-Step = Callable[..., Any]
 
 
 def f32(x: Array) -> Array:
@@ -44,21 +45,11 @@ def scale_of(lo: Array, hi: Array, bins: int) -> Array:
     return (hi - lo) / np.float32(bins)
 
 
-def bias_of(lo: Array, hi: Array) -> Array:
-    """The bias."""
-    return lo
-
-
 def zero_ends(lo: Array, hi: Array) -> tuple[Array, Array]:
     """The range of a group with a zero point: it holds zero, and is not empty."""
     low, high = np.minimum(lo, np.float32(0)), np.maximum(hi, np.float32(0))
     empty = (low == 0) & (high == 0)
     return np.where(empty, np.float32(-1), low), np.where(empty, np.float32(1), high)
-
-
-def zero_of(lo: Array, scale: Array, bins: int) -> Array:
-    """The zero point."""
-    return np.rint(-lo / scale)
 
 
 def quotient(g: Array, scale: Array, bias: Array) -> Array:
@@ -69,11 +60,6 @@ def quotient(g: Array, scale: Array, bias: Array) -> Array:
 def level(g: Array, scale: Array) -> Array:
     """v / s."""
     return g / scale[..., None]
-
-
-def to_whole(t: Array) -> Array:
-    """The nearest whole number."""
-    return np.rint(t)
 
 
 def to_code(q: Array, bins: int) -> Array:
@@ -94,36 +80,22 @@ def same(*a: Any) -> Any:
 # The steps of dequantizing.
 
 
-def value_with_bias(q: Array, s: Array, b: Array) -> Array:
-    """q * s + b in float32."""
-    return q * s + b
-
-
-def value_with_zero(q: Array, s: Array, z: Array) -> Array:
-    """(q - z) * s in float32."""
-    return (q - z) * s
-
-
 STEPS: Mapping[str, Step] = MappingProxyType(
     {
-        "grouped": grouped, "ends": ends, "scale": scale_of, "bias": bias_of, "zero_ends": zero_ends, "zero_scale": scale_of, "zero": zero_of,
-        "quotient": quotient, "level": level, "whole": to_whole, "code": to_code, "keep_scale": keep_scale,
-        "used": same, "finish": same, "read": same, "value": value_with_bias, "value_zero": value_with_zero, "emit": same,
+        "grouped": grouped, "ends": ends, "scale": scale_of, "bias": lambda lo, hi: lo, "zero_ends": zero_ends, "zero_scale": scale_of, "zero": lambda lo, scale, bins: np.rint(-lo / scale),
+        "quotient": quotient, "level": level, "whole": lambda t: np.rint(t), "code": to_code, "keep_scale": keep_scale,
+        "used": same, "finish": same, "read": same, "value": lambda q, s, b: q * s + b, "value_zero": lambda q, s, z: (q - z) * s, "emit": same,
         "pack": lambda codes, o: o.give(codes), "unpack": lambda codes, o: o.take(codes),
     }
 )  # fmt: skip
 
 
-class Affine:
+class Affine(Staged):
     """The plain implementation as a target, with some steps replaced."""
 
-    VERSION = "1"
-
-    def __init__(self, name: str, formats: tuple[str, ...], change: Mapping[str, Step] | None = None) -> None:
-        if unknown := set(change or {}) - set(STEPS):
-            raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
-        self.NAME, self.AFFINE = name, formats
-        self._steps = {**STEPS, **(change or {})}
+    def __init__(self, name: str, formats: tuple[str, ...], change: Mapping[str, Step] = NOTHING) -> None:
+        super().__init__(name, STEPS, change)
+        self.AFFINE = formats
 
     def quantize_affine(self, x: Array, name: str) -> tuple[Array, Array, Array]:
         """Codes, scales, offsets."""
@@ -182,11 +154,7 @@ def permute(order: tuple[int, ...]) -> Step:
 
 def on(part: int, change: Step) -> Step:
     """A change of codes (0), scales (1) or offsets (2)."""
-
-    def made(*parts: Array) -> tuple[Array, ...]:
-        return tuple(change(p) if i == part else p for i, p in enumerate(parts))
-
-    return made
+    return lambda *parts: tuple(change(p) if i == part else p for i, p in enumerate(parts))
 
 
 def in_turn(*changes: Step) -> Step:
@@ -223,25 +191,12 @@ def without(place: int) -> Step:
     return lambda g: ends(np.delete(g, place, axis=-1))
 
 
-def halves(g: Array) -> tuple[Array, Array]:
-    return ends(g[..., : g.shape[-1] // 2])
-
-
 def start_at(low: float, high: float) -> Step:
     def found(g: Array) -> tuple[Array, Array]:
         lo, hi = ends(g)
         return np.minimum(lo, np.float32(low)), np.maximum(hi, np.float32(high))
 
     return found
-
-
-def half_ends(g: Array) -> tuple[Array, Array]:
-    lo, hi = ends(g)
-    return lo.astype(np.float16), hi.astype(np.float16)
-
-
-def half_scale(lo: Array, hi: Array, bins: int) -> Array:
-    return (lo.astype(np.float16) * np.float16(-1) + hi.astype(np.float16)) / np.float16(bins)
 
 
 def strided(x: Array, o: AffineOperand) -> Array:
@@ -251,19 +206,12 @@ def strided(x: Array, o: AffineOperand) -> Array:
 
 
 def next_in_dequantize(by_bits: int) -> Step:
-    def read(q: Array, s: Array, b: Array) -> tuple[Array, Array, Array]:
-        return q & np.uint8((1 << by_bits) - 1), s, b
-
-    return read
+    return lambda q, s, b: (q & np.uint8((1 << by_bits) - 1), s, b)
 
 
 def signed(bits: int) -> Step:
     """Codes as two's complement."""
-
-    def read(q: Array, s: Array, b: Array) -> tuple[Array, Array, Array]:
-        return np.where(q >> (bits - 1), q.astype(np.int16) - (1 << bits), q), s, b
-
-    return read
+    return lambda q, s, b: (np.where(q >> (bits - 1), q.astype(np.int16) - (1 << bits), q), s, b)
 
 
 def mixed_contract(q: Array, s: Array, b: Array) -> Array:
@@ -283,15 +231,6 @@ def halved_groups(q: Array, s: Array, b: Array) -> tuple[Array, Array, Array]:
     index = np.minimum(np.arange(groups * 2), groups - 1)
     wide = q.reshape(rows, groups * 2, g // 2)
     return wide, s[:, index], b[:, index]
-
-
-def words_by_bytes(codes: Array, o: AffineOperand) -> Array:
-    """Words with their bytes exchanged."""
-    return np.asarray(o.give(codes)).byteswap()
-
-
-def unpack_bytes(codes: Array, o: AffineOperand) -> Array:
-    return o.take(np.asarray(codes).byteswap())
 
 
 def ten_to_a_word(codes: Array, o: AffineOperand) -> Array:
@@ -335,17 +274,10 @@ class Remembering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AffineMutant:
+class AffineMutant(Variant):
     """One mistake."""
 
-    id: str
-    #: The document's section, an issue, or `own`.
-    source: str
-    #: What it does, in one sentence.
-    what: str
     function: str
-    formats: tuple[str, ...]
-    change: Mapping[str, Step] = field(default_factory=dict)
     #: Whether it is a mistake only where a profile is claimed: the answer is, at least mostly, right under its own scale.
     claimed_only: bool = False
 
@@ -359,20 +291,16 @@ ALL = (*BIASES, *ZEROS)
 NIBBLES = (HALF, BRAIN, SINGLE, ZERO_HALF, ZERO_BRAIN)
 
 
-def _quantize(name: str, what: str, formats: tuple[str, ...], source: str = "own", **change: Any) -> AffineMutant:
-    claimed_only = change.pop("claimed_only", False)
+def _mutant(
+    function: str, name: str, what: str, formats: tuple[str, ...], source: str = "own", *, claimed_only: bool = False, **change: Step
+) -> AffineMutant:  # fmt: skip
     return AffineMutant(
-        id=f"affine-quantize-{name}", source=source, what=what, function="quantize_affine", formats=formats, change=change,
+        id=f"affine-{function}-{name}", source=source, what=what, function=f"{function}_affine", formats=formats, change=change,
         claimed_only=claimed_only,
     )  # fmt: skip
 
 
-def _dequantize(name: str, what: str, formats: tuple[str, ...], source: str = "own", **change: Any) -> AffineMutant:
-    return AffineMutant(
-        id=f"affine-dequantize-{name}", source=source, what=what, function="dequantize_affine", formats=formats, change=change
-    )
-
-
+_quantize, _dequantize = partial(_mutant, "quantize"), partial(_mutant, "dequantize")
 _AWQ = (0, 2, 4, 6, 1, 3, 5, 7)
 _REVERSED = (7, 6, 5, 4, 3, 2, 1, 0)
 _MESSY = lambda lo, hi, bins: np.where(hi == lo, np.float32(np.nan), (hi - lo) / np.float32(bins))  # noqa: E731
@@ -394,8 +322,8 @@ AFFINE_MUTANTS: tuple[AffineMutant, ...] = (
     _quantize("maximum-starts-at-zero-minimum-ignored", "the minimum starts at 0, the maximum at -Inf", BIASES, ends=start_at(0, -np.inf), claimed_only=True),
     _quantize("first-ignored", "the group's first value is left out of minimum and maximum", BIASES, ends=without(0)),
     _quantize("last-ignored", "the group's last value is left out of minimum and maximum", BIASES, ends=without(-1)),
-    _quantize("half-searched", "minimum and maximum are those of the group's first half", BIASES, ends=halves),
-    _quantize("range-in-float16", "the range is computed in float16, where it overflows", (SINGLE, BRAIN, HALF), scale=half_scale),
+    _quantize("half-searched", "minimum and maximum are those of the group's first half", BIASES, ends=lambda g: ends(g[..., : g.shape[-1] // 2])),
+    _quantize("range-in-float16", "the range is computed in float16, where it overflows", (SINGLE, BRAIN, HALF), scale=lambda lo, hi, bins: (lo.astype(np.float16) * np.float16(-1) + hi.astype(np.float16)) / np.float16(bins)),
     _quantize("constant-nan", "a group of one value gets a NaN scale", BIASES, "S2", scale=_MESSY),
     _quantize("constant-lost", "a group of one value is stored as zeros", BIASES, "S2", bias=lambda lo, hi: np.where(lo == hi, np.float32(0), lo)),
     _quantize("range-clamped", "a range below 1e-2 counts as 1e-2", BIASES, scale=lambda lo, hi, bins: np.maximum(hi - lo, np.float32(1e-2)) / np.float32(bins), claimed_only=True),
@@ -423,7 +351,7 @@ AFFINE_MUTANTS: tuple[AffineMutant, ...] = (
     _quantize("nibbles", "the nibbles of each byte are exchanged", NIBBLES, finish=permute((1, 0))),
     _quantize("word-reversed", "the eight nibbles of a word are in reverse order", NIBBLES, "S2", finish=permute(_REVERSED)),
     _quantize("word-awq", "the eight nibbles of a word are in AWQ's order", NIBBLES, finish=permute(_AWQ)),
-    _quantize("words-big-endian", "the bytes of a word are exchanged", (f"{HALF}/words", f"{THREE}/words"), "S2", pack=words_by_bytes),
+    _quantize("words-big-endian", "the bytes of a word are exchanged", (f"{HALF}/words", f"{THREE}/words"), "S2", pack=lambda codes, o: np.asarray(o.give(codes)).byteswap()),
     _quantize("words-high-first", "a word's first code is in its highest bits", (f"{HALF}/words", f"{ZERO_HALF}/words"), "S2", pack=high_first),
     _quantize("words-of-ten", "no 3-bit code crosses a word", (f"{THREE}/words",), pack=ten_to_a_word),
     # What is stored.
@@ -472,7 +400,7 @@ AFFINE_MUTANTS: tuple[AffineMutant, ...] = (
     _dequantize("nibbles", "the nibbles of each byte are exchanged", NIBBLES, read=permute((1, 0))),
     _dequantize("word-reversed", "the eight nibbles of a word are in reverse order", NIBBLES, "S2", read=permute(_REVERSED)),
     _dequantize("word-awq", "the eight nibbles of a word are in AWQ's order", NIBBLES, read=permute(_AWQ)),
-    _dequantize("words-big-endian", "the bytes of a word are exchanged", (f"{HALF}/words", f"{THREE}/words"), unpack=unpack_bytes),
+    _dequantize("words-big-endian", "the bytes of a word are exchanged", (f"{HALF}/words", f"{THREE}/words"), unpack=lambda codes, o: o.take(np.asarray(codes).byteswap())),
     _dequantize("words-high-first", "a word's first code is in its highest bits", (f"{HALF}/words", f"{ZERO_HALF}/words"), unpack=unpack_high_first),
     _dequantize("mixed-contract", "every second value is computed in float16", (HALF, BYTE), value=mixed_contract),
     _dequantize("last-dropped", "the group's last value is 0", ALL, emit=lambda v: np.where(np.arange(v.shape[1]) == v.shape[1] - 1, np.float32(0), v)),

@@ -39,7 +39,7 @@ from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, quick_selection, use_selection
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.mutants.differences import find_differences, prepare_questions
-from mxspec_lab.mutants.judging import judge_target
+from mxspec_lab.mutants.judging import judge_target, render_rows
 from mxspec_lab.mutants.reasons import reason_for
 from mxspec_lab.mutants.source import MODULES, Change, change_source, list_changes
 from mxspec_lab.pools import forked_pool
@@ -438,10 +438,4 @@ def automatic_document(rows: Sequence[Mapping[str, Any]], count: int, seed: int)
 
 def render_automatic(document: Mapping[str, Any]) -> str:
     """Canonical text: one survivor to a line."""
-    lines = []
-    for key, value in document.items():
-        if key == "alive":
-            lines.append(f' "{key}": [\n' + ",\n".join(json.dumps(row) for row in value) + "\n ]")
-        else:
-            lines.append(f' "{key}": {json.dumps(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return render_rows(document, "alive")

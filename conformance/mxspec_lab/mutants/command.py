@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,10 @@ def mutants(context: click.Context, only: str | None, quick: bool, as_list: bool
         _list([m for m in list_mutants() if m.id in names], make_console())
         return
     from mxspec_conformance.observations.selection import EVERYTHING, quick_selection
-    from mxspec_lab.mutants.level import judge_level
+    from mxspec_lab.mutants.judging import judge_level
     from mxspec_lab.mutants.matrix import matrix_document
 
-    with _count(len(chosen)) as progress:
+    with show_progress(f"{len(chosen)} mutants") as progress:
         jobs = None if len(chosen) > 40 else 1
         level = judge_level(chosen, quick_selection() if quick else EVERYTHING, progress=progress, jobs=jobs)
     partial = [m for m in list_mutants() if all(i.name in level.found for i in list_instances_of(m))]
@@ -102,7 +102,7 @@ def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: in
     the shares into FOLDER/matrix.json.
     """
     from mxspec_conformance.mutants import list_instances
-    from mxspec_lab.mutants.kept import judge_kept
+    from mxspec_lab.mutants.judging import judge_kept
     from mxspec_lab.mutants.matrix import render_matrix
     from mxspec_lab.mutants.quick import choose_places, hold_out
 
@@ -127,7 +127,7 @@ def document(folder: Path, page: Path) -> None:
 
     The numbers come from matrix.json, automatic.json and independent.json in FOLDER.
     """
-    from mxspec_lab.mutants.document import fill, make_tables
+    from mxspec_lab.mutants.matrix import fill, make_tables
 
     names = ("matrix.json", "automatic.json", "independent.json")
     missing = [name for name in names if not (folder / name).exists()]
@@ -165,12 +165,6 @@ def automatic(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
     raise click.exceptions.Exit(1 if set(document["survivors"]) & {"gap"} else 0)
 
 
-@contextmanager
-def _count(total: int) -> Iterator[Callable[[str], None]]:
-    with show_progress(f"{total} mutants") as progress:
-        yield progress
-
-
 def _list(chosen: Sequence[Any], console: Console) -> None:
     family = ""
     for mutant in chosen:
@@ -183,44 +177,21 @@ def _list(chosen: Sequence[Any], console: Console) -> None:
 
 
 def _show(chosen: Sequence[Any], level: Any, console: Console) -> None:
-    """Families in rows, operations in columns; then survivors; then, for few mutants, each with its flags."""
-    from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS
+    """Few mutants each with its flags; survivors; counts."""
     from mxspec_lab.mutants.judging import flags_of
 
-    operations = list(dict.fromkeys(i.operation for i in chosen))
     if len(chosen) <= 60:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("mutant", "operation/format", "cases", "kill", "most by"):
             table.add_column(column, justify="right" if column in ("cases", "kill") else "left", overflow="fold")
         for instance in chosen:
             found = level.found[instance.name]
-            counts: dict[str, int] = {}
-            for label in found.kills:
-                for flag in flags_of(label) or (found.kills[label],):
-                    counts[flag] = counts.get(flag, 0) + 1
-            best = ", ".join(f"{f} {n}" for f, n in sorted(counts.items(), key=lambda p: -p[1])[:2])
+            counts = Counter(flag for label in found.kills for flag in flags_of(label) or (found.kills[label],))
+            best = ", ".join(f"{flag} {n}" for flag, n in counts.most_common(2))
             table.add_row(
                 instance.mutant.id, f"{instance.operation}/{instance.format}", str(len(found.asked)), str(len(found.kills)),
                 best or "survives", style="" if found.kills else "bold red",
             )  # fmt: skip
-        console.print(table)
-    else:
-        table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        table.add_column("killed of", no_wrap=True)
-        short = {"quantize": "quant", "dequantize": "dequant", "encode_stochastic": "sr", "tensor_scale": "tensor"}
-        short |= dict.fromkeys(LAYOUT_OPERATIONS, "layout")
-        columns = list(dict.fromkeys(short.get(o, o) for o in operations))
-        for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
-        for family in dict.fromkeys(i.mutant.family for i in chosen):
-            cells = []
-            for column in columns:
-                mine = [
-                    i for i in chosen if i.mutant.family is family and short.get(i.operation, i.operation) == column
-                ]
-                killed = sum(bool(level.found[i.name].kills) for i in mine)
-                cells.append(f"{killed}/{len(mine)}" if mine else "")
-            table.add_row(family.value, *cells)
         console.print(table)
     for name in level.survivors:
         console.print(Text(f"survives: {name}", style="bold red"))

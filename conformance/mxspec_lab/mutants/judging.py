@@ -1,10 +1,14 @@
-"""Judging one mutant: which cases find it out."""
+"""Judging mutants: which cases find one out, and many of them at one level, within a selection of cases."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +22,11 @@ from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRu
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance
 from mxspec_conformance.observations.format import Observations
-from mxspec_conformance.observations.selection import CALLS, keeps
+from mxspec_conformance.observations.selection import CALLS, EVERYTHING, Selection, keeps, use_selection
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.in_process import InProcessSession
+from mxspec_lab.pools import forked_pool
 from mxspec_vectors.cases import (
     load_decode_cases,
     load_encode_cases,
@@ -196,3 +201,108 @@ _LOADERS: dict[Source, Callable[[str], Iterable[Any]]] = {
     Source.STOCHASTIC: load_stochastic_cases,
     Source.LAYOUT: lambda layout: load_layout_file(layout).cases,
 }
+
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Level:
+    """All instances, judged at one level."""
+
+    found: dict[str, Found] = field(default_factory=dict)
+    #: Processor seconds.
+    seconds: float = 0.0
+
+    @property
+    def survivors(self) -> list[str]:
+        """Instances that no case finds out."""
+        return [name for name, found in self.found.items() if not found.kills]
+
+
+def judge_level(
+    instances: Sequence[Instance], selection: Selection = EVERYTHING, *, progress: Progress = lambda _: None,
+    stop: bool = False, jobs: int | None = 1,
+) -> Level:  # fmt: skip
+    """Judge instances within a selection; stop: each only until it is killed; jobs: processes, None one for each core."""
+    level = Level()
+    with ExitStack() as stack:
+        results: Iterable[tuple[Found, float]]
+        if jobs == 1:
+            results = (_judge_one(instance, selection, stop) for instance in instances)
+        else:
+            # Instances hold functions that cannot be sent to a process; forked ones have them.
+            pool = stack.enter_context(forked_pool(jobs, _keep, (instances, selection, stop)))
+            results = pool.map(_judge_kept, range(len(instances)))
+        for number, (instance, (found, seconds)) in enumerate(zip(instances, results, strict=True), 1):
+            found.asked = share(found.asked)
+            level.found[instance.name] = found
+            level.seconds += seconds
+            progress(f"{number} of {len(instances)}, {len(level.survivors)} alive: {instance.name}")
+    return level
+
+
+#: What a worker judges.
+_kept: list[tuple[Sequence[Instance], Selection, bool]] = []
+
+
+def _keep(instances: Sequence[Instance], selection: Selection, stop: bool) -> None:
+    _kept[:] = [(instances, selection, stop)]
+
+
+def _judge_kept(number: int) -> tuple[Found, float]:
+    instances, selection, stop = _kept[0]
+    return _judge_one(instances[number], selection, stop)
+
+
+def _judge_one(instance: Instance, selection: Selection, stop: bool) -> tuple[Found, float]:
+    """An instance's verdict, and its seconds of one core."""
+    started = time.process_time()
+    with use_selection(selection):
+        found = judge_instance(instance, stop=stop)
+    return found, time.process_time() - started
+
+
+#: Instances that are judged between two writes.
+_AT_ONCE = 8
+
+
+def read_kept(path: Path) -> Level:
+    """The instances of a file, with their kills alone; none where there is no file. Lines that were cut short are passed over."""
+    level = Level()
+    if not path.exists():
+        return level
+    with path.open(encoding="ascii") as lines:
+        for line in lines:
+            with suppress(json.JSONDecodeError):
+                row = json.loads(line)
+                level.found[row["name"]] = Found({(kind, fmt, label): topic for kind, fmt, label, topic in row["kills"]})
+    return level
+
+
+def append_kept(path: Path, level: Level) -> None:
+    """Add the instances of a level to a file, on lines of their own whatever was written last."""
+    rows = [{"name": name, "kills": [[*label, topic] for label, topic in found.kills.items()]} for name, found in level.found.items()]
+    with path.open("a", encoding="ascii") as out:
+        out.writelines(f"\n{json.dumps(row)}\n" for row in rows)
+
+
+def judge_kept(instances: Sequence[Instance], path: Path, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Level:
+    """Instances at the full level; those that the file has are not judged again."""
+    level = read_kept(path)
+    missing = [i for i in instances if i.name not in level.found]
+    for start in range(0, len(missing), _AT_ONCE):
+        judged = judge_level(missing[start : start + _AT_ONCE], jobs=jobs, progress=progress)
+        append_kept(path, judged)
+        level.found |= judged.found
+        progress(f"{start + len(judged.found)} of {len(missing)} that were missing")
+    return level
+
+
+def render_rows(document: Mapping[str, Any], *listed: str, separators: tuple[str, str] = (", ", ": ")) -> str:
+    """Canonical JSON: one row of a list to a line; listed: the keys of these lists."""
+    lines = []
+    for key, value in document.items():
+        rows = ",\n".join(json.dumps(row, separators=separators) for row in value) if key in listed else ""
+        lines.append(f' "{key}": [\n{rows}\n ]' if key in listed else f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"

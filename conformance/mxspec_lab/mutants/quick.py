@@ -1,26 +1,159 @@
 """The quick level: a few cases that find out what all cases find out, chosen twice over, and how far that carries.
 
 A choice fitted to a list finds that list. Its worth is what it finds of bugs that were not looked at: mutants are split in halves
-many times, cases are chosen by one half and tried on the other.
+many times, cases are chosen by one half and tried on the other. Beside it stands a slice that is asked whatever the mutants are: a
+few cases of every kind, spread over each file, so that no threshold, no kind of special value and no table is left out. Which
+cases stand for a kind follows from their order in the file alone.
 """
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import mean
-from typing import Any
+from typing import Any, TypeVar
 
+from mxspec.formats import BLOCKS
+from mxspec.layouts import Layout, list_layouts
+from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_conformance.judge.layout_mistakes import list_alternatives
+from mxspec_conformance.judge.stages import Source
 from mxspec_conformance.kits.cover import cover_greedily
-from mxspec_conformance.mutants.instance import Instance
-from mxspec_conformance.observations.selection import CALLS, Selection
-from mxspec_lab.mutants.cover import _level, split_levels
-from mxspec_lab.mutants.judging import Found, Label
-from mxspec_lab.mutants.level import Level, judge_level
-from mxspec_lab.mutants.slices import list_slice, list_unfitted, select
-from mxspec_vectors.cases import load_quantize_cases
+from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance, build_target
+from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
+from mxspec_conformance.observations.tables import load_table_cases
+from mxspec_lab.mutants.judging import Found, Label, Level, judge_level, judge_target, render_rows
+from mxspec_vectors.cases import (
+    load_encode_cases,
+    load_layout_file,
+    load_quantize_cases,
+    load_scale_cases,
+    load_stochastic_cases,
+)
+from mxspec_vectors.files import read_index
+
+
+def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:
+    """Kills by what a target may lack: cases with and without a tensor scale, random words of 32 and of 8 bits.
+
+    A mutant has to be killed by a target's own kind of cases.
+    """
+    groups: dict[str, set[Label]] = {}
+    for label in kills:
+        groups.setdefault(_level(label), set()).add(label)
+    if len(groups) > 1:  # calls repeat what was answered, whatever that was
+        groups.pop("calls", None)
+    return [frozenset(members) for members in groups.values()]
+
+
+_TENSOR_CASES: dict[tuple[str, str], frozenset[str]] = {}
+
+
+def _level(label: Label) -> str:
+    kind, fmt, name = label
+    if kind == "calls":
+        return "calls"
+    if kind == "stochastic":
+        return name.split("-")[1]
+    if kind == "dequantize":
+        return "one-level" if name == "table-one-level" else "two-level"
+    if kind in ("quantize", "scale"):
+        if (kind, fmt) not in _TENSOR_CASES:
+            cases = load_quantize_cases(fmt) if kind == Source.QUANTIZE else load_scale_cases(fmt)
+            _TENSOR_CASES[kind, fmt] = frozenset(c.id for c in cases if c.tensor is not None)
+        return "two-level" if name.partition("[")[0] in _TENSOR_CASES[kind, fmt] else "one-level"
+    return ""
+
+
+def choose_layout_cases() -> dict[str, list[str]]:
+    """For each layout the cases that tell it from every other layout and slip that the judge can name, in either direction."""
+    return {layout.name: _cases_of(layout) for layout in list_layouts()}
+
+
+def _cases_of(layout: Layout) -> list[str]:
+    wanted: dict[str | Explanation, set[str]] = {}
+    for case in load_layout_file(layout.name).cases:
+        wanted.setdefault(f"topic {case.topic}", set()).add(case.id)
+        for explanation, data, mask in list_alternatives(layout, case.parts, case.data):
+            mask = mask & case.mask if mask.shape == case.mask.shape else mask
+            if data.shape != case.data.shape or ((data ^ case.data) & mask).any():
+                wanted.setdefault(explanation, set()).add(case.id)
+    return sorted(cover_greedily(wanted.values()))
+
+
+T = TypeVar("T")
+
+#: Blocks of each topic and flag, with and without a tensor scale; maxima of each run; numbers of each array of numbers.
+BLOCKS_EACH, MAXIMA_EACH, NUMBERS_EACH = 8, 2, 4
+
+
+def spread(members: Sequence[T], count: int) -> list[T]:
+    """So many of them, evenly, the first always; all where there are fewer."""
+    if len(members) <= count:
+        return list(members)
+    return [members[i * len(members) // count] for i in range(count)]
+
+
+def list_slice() -> frozenset[Label]:
+    """Every case of the slice; the layouts' cases are those that tell a layout from all others."""
+    found: set[Label] = {("layout", name, case) for name, cases in choose_layout_cases().items() for case in cases}
+    for fmt in BLOCKS:
+        found.update((Source.QUANTIZE.value, fmt, case) for case in _spread_blocks(fmt))
+        for run in load_scale_cases(fmt):
+            found.update((Source.SCALE.value, fmt, run.label(i)) for i in spread(range(len(run.amax)), MAXIMA_EACH))
+        found.update((Source.DEQUANTIZE.value, fmt, table.id) for table in load_table_cases(fmt))
+    for element in _list_elements("encode"):
+        found.update(_spread_numbers(Source.ENCODE, element, ((c.id, len(c.x)) for c in load_encode_cases(element))))
+    for element in _list_elements("stochastic"):
+        found.update(_spread_numbers(Source.STOCHASTIC, element, ((c.id, len(c.x)) for c in load_stochastic_cases(element))))
+    return frozenset(found)
+
+
+def _spread_blocks(fmt: str) -> Iterator[str]:
+    kinds: dict[tuple[bool, str], list[str]] = {}
+    for case in load_quantize_cases(fmt):
+        for kind in (case.topic, *case.flags):
+            kinds.setdefault((case.tensor is None, kind), []).append(case.id)
+    for members in kinds.values():
+        yield from spread(members, BLOCKS_EACH)
+
+
+def _spread_numbers(source: Source, element: str, cases: Iterable[tuple[str, int]]) -> Iterator[Label]:
+    for case, count in cases:
+        yield from ((source.value, element, f"{case}[{lane}]") for lane in spread(range(count), NUMBERS_EACH))
+
+
+def _list_elements(operation: str) -> list[str]:
+    names = (name.partition("/") for name in sorted(read_index()["files"]))
+    return [file.removesuffix(".json") for folder, _, file in names if folder == operation]
+
+
+def select(labels: Iterable[Label]) -> Selection:
+    """The selection of these labels; files of which none is among them are judged in full."""
+    chosen: dict[tuple[str, str], set[str]] = {}
+    for kind, fmt, name in labels:
+        if kind != Source.DECODE:  # a file is one case
+            chosen.setdefault((kind, fmt), set()).add(name)
+    return Selection({key: frozenset(names) for key, names in chosen.items()})
+
+
+def list_unfitted(instances: Iterable[Instance]) -> frozenset[Label]:
+    """What the quick level asks if no case is chosen by mutants: the slice, tables of single codes, and the calls that it makes unlisted.
+
+    instances: places whose operations and formats are looked at; found by asking the plain implementation.
+    """
+    found = set(list_slice())
+    places = {(i.operation, i.format): i.profile for i in instances if i.operation not in LAYOUT_OPERATIONS}
+    functions = {operation: "stochastic" if operation == "encode_stochastic" else operation for operation, _ in places}
+    listed = dict(select(found).labels) | {(CALLS, f"{functions[o]}/{fmt}"): frozenset[str]() for o, fmt in places}
+    with use_selection(Selection(listed)):
+        for (operation, fmt), profile in places.items():
+            target = build_target(operation, profile)
+            target.SR_BITS = 32
+            found |= judge_target(target, operation, fmt, profile).asked
+    return frozenset(found)
+
 
 QUICK_SCHEMA = "mxspec-quick/1"
 #: A call costs more than a case: it repeats many.
@@ -96,11 +229,7 @@ def quick_document(selection: Selection) -> dict[str, Any]:
 
 def render_quick(document: Mapping[str, Any]) -> str:
     """Canonical text: one file of vectors to a line."""
-    lines = [f' "{key}": {json.dumps(document[key])},' for key in ("schema",)]
-    for key in ("files", "calls"):
-        rows = [json.dumps(row, separators=(",", ":")) for row in document[key]]
-        lines += [f' "{key}": [', ",\n".join(rows), " ]" + ("," if key == "files" else "")]
-    return "{\n" + "\n".join(lines) + "\n}\n"
+    return render_rows(document, "files", "calls", separators=(",", ":"))
 
 
 def choose_places(instances: Sequence[Instance], places: int, *, mutants: int | None = None, seed: int = 5) -> list[Instance]:

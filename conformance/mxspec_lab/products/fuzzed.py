@@ -31,11 +31,9 @@ from mxspec_conformance.transports.opening import open_target
 from mxspec_lab.evidence.status import write_result
 from mxspec_lab.products.kernels import AnyKernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
-from mxspec_lab.products.kinds_wrong import WRONG_KINDS
-from mxspec_lab.products.narrow import NARROW
-from mxspec_lab.products.narrow_kinds import NARROW_KINDS
+from mxspec_lab.products.kinds_wrong import NARROW_KINDS, WRONG_KINDS
 from mxspec_lab.products.right import RIGHT
-from mxspec_lab.products.wrong import list_wrong
+from mxspec_lab.products.wrong import NARROW, list_wrong
 
 SCHEMA = "mxspec-fuzzed-products/2"
 #: Batches within which wrong kernels are looked for, and in which right ones are not accused.

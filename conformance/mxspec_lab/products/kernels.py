@@ -59,6 +59,12 @@ def add_float32(a: Floats, b: Floats) -> Floats:
     return product
 
 
+def add_double(a: Floats, b: Floats) -> Floats:
+    """In float64, rounded to float32."""
+    with np.errstate(all="ignore"):
+        return (a @ b.T).astype(np.float32).astype(np.float64)
+
+
 def finish_float32(
     total: Floats, scale: float, alpha: float | None, beta: float | None, c: Any, bias: Any, out_dtype: str
 ) -> npt.NDArray[Any]:
@@ -134,14 +140,14 @@ class Kernel(AnyKernel):
         if mine:
             codes, scales = self.place_codes(codes, run), self.place_scales(scales)
             q, sf = self.elements(q, side.format), self.scales(sf, side.format)
-        with np.errstate(all="ignore"):
-            numbers = q[codes] * np.repeat(sf[scales], run, axis=1)
-            if self.fold and side.tensor_scale is not None:
-                numbers = (numbers * np.float64(side.tensor_scale)).astype(np.float32)
-            if self.fold:
-                numbers = numbers.astype(OUTPUTS[self.fold]).astype(np.float64)
+        numbers = q[codes] * np.repeat(sf[scales], run, axis=1)
+        if self.fold and side.tensor_scale is not None:
+            numbers = (numbers * np.float64(side.tensor_scale)).astype(np.float32)
+        if self.fold:
+            numbers = numbers.astype(OUTPUTS[self.fold]).astype(np.float64)
         return self.numbers(numbers, run) if mine else numbers
 
+    @np.errstate(all="ignore")
     def matmul(
         self, a: Any, b: Any, out_dtype: str, alpha: float | None = None, beta: float | None = None, c: Any = None, bias: Any = None
     ) -> npt.NDArray[Any]:

@@ -21,14 +21,12 @@ FLOATS: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat1
 
 def rounded(x: Floats, dtype: str) -> Floats:
     """x in a dtype. float64 has room for one product or sum of narrower floats of like size."""
-    with np.errstate(all="ignore"):
-        return np.asarray(x.astype(FLOATS[dtype]).astype(np.float64))
+    return np.asarray(x.astype(FLOATS[dtype]).astype(np.float64))
 
 
 def add_bias(dtype: str, q: Floats, s: Floats, o: Floats) -> Floats:
     """q * s rounded, plus b rounded."""
-    with np.errstate(all="ignore"):
-        return rounded(rounded(q * s, dtype) + o, dtype)
+    return rounded(rounded(q * s, dtype) + o, dtype)
 
 
 in_float32 = partial(add_bias, "float32")
@@ -36,20 +34,17 @@ in_float32 = partial(add_bias, "float32")
 
 def fuse_bias(dtype: str, q: Floats, s: Floats, o: Floats) -> Floats:
     """fma(q, s, b): exact in float64 for scales of 16 bits and biases near them."""
-    with np.errstate(all="ignore"):
-        return rounded(q * s + o, dtype)
+    return rounded(q * s + o, dtype)
 
 
 def subtract_zero(dtype: str, q: Floats, s: Floats, o: Floats) -> Floats:
     """(q - z) * s, rounded once."""
-    with np.errstate(all="ignore"):
-        return rounded((q - o) * s, dtype)
+    return rounded((q - o) * s, dtype)
 
 
 def subtract_products(dtype: str, q: Floats, s: Floats, o: Floats) -> Floats:
     """q * s - z * s, each rounded."""
-    with np.errstate(all="ignore"):
-        return rounded(rounded(q * s, dtype) - rounded(o * s, dtype), dtype)
+    return rounded(rounded(q * s, dtype) - rounded(o * s, dtype), dtype)
 
 
 def by_float32(then: str, q: Floats, s: Floats, o: Floats) -> Floats:
@@ -116,6 +111,7 @@ class KindKernel(AnyKernel):
     whole: Callable[[Floats, Floats, Floats, Floats, int], Floats] | None = None
     side: str = "b"
 
+    @np.errstate(all="ignore")
     def matmul(
         self, a: Any, b: Any, out_dtype: str, alpha: float | None = None, beta: float | None = None, c: Any = None, bias: Any = None
     ) -> Array:
@@ -144,9 +140,8 @@ class KindKernel(AnyKernel):
         if side.codes is None:
             return dense.astype(np.float64)
         scales = me.spread(me.stored_scales(np.asarray(side.scales)), side.shape[1])
-        with np.errstate(all="ignore"):
-            q, sf = element_table(side.format.rpartition("-")[0] or side.format), scale_table(side.format.partition("-")[0])
-            return np.where(where, q[dense] * sf[scales], 0)
+        q, sf = element_table(side.format.rpartition("-")[0] or side.format), scale_table(side.format.partition("-")[0])
+        return np.where(where, q[dense] * sf[scales], 0)
 
     def take_apart(self, side: Side) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
         """Codes, scales and offsets of an affine side, each [rows, k], and where a number is."""

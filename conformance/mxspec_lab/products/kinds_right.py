@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mxspec import dot
-from mxspec.dot import ACCUMULATORS, Order
-from mxspec_lab.products.kernels import Floats
+from mxspec.dot import Order
+from mxspec_lab.products.kernels import Floats, add_double
 from mxspec_lab.products.kinds import (
     KindKernel,
     add_bias,
@@ -18,37 +17,25 @@ from mxspec_lab.products.kinds import (
     subtract_products,
     subtract_zero,
 )
+from mxspec_lab.products.right import ALL, simulate as simulate_blocks
 
+simulate = partial(simulate_blocks, least=-126)
 BIAS, ZERO = ("float16", "int4-g32-bias-float16"), ("float16", "int4-g32-zero-float16")
 SPARSE = ("bfloat16", "mxfp4-2to4")
-ALL = ("float32", "bfloat16", "float16")
-
-
-def add_double(a: Floats, b: Floats) -> Floats:
-    """In float64, rounded to float32."""
-    with np.errstate(all="ignore"):
-        return (a @ b.T).astype(np.float32).astype(np.float64)
-
-
-def simulate(name: str, a: Floats, b: Floats, order: Order = Order.FORWARD) -> Floats:
-    """One accumulation of a class."""
-    sides = [dot.exact_factor(np.asarray(x, np.float64)) for x in (a, b)]
-    return dot.simulate_product(sides[0], sides[1], ACCUMULATORS[name], order=order)
 
 
 def by_groups(form: str, a: Floats, q: Floats, s: Floats, o: Floats, group: int) -> Floats:
     """Sums of each group in float32, scaled and added group by group: no number of b is ever formed."""
     x = a.astype(np.float32)
     total = np.zeros((len(a), len(q)), np.float32)
-    with np.errstate(all="ignore"):
-        for start in range(0, a.shape[1], group):
-            run = slice(start, start + group)
-            scale, offset = (part[:, start].astype(np.float32) for part in (s, o))
-            if form == "differences":
-                total = total + x[:, run] @ (q[:, run] - o[:, run]).astype(np.float32).T * scale
-                continue
-            codes, ones = x[:, run] @ q[:, run].astype(np.float32).T, x[:, run].sum(axis=1, dtype=np.float32)[:, None]
-            total = total + (codes * scale + ones * offset if form == "bias" else scale * (codes - offset * ones))
+    for start in range(0, a.shape[1], group):
+        run = slice(start, start + group)
+        scale, offset = (part[:, start].astype(np.float32) for part in (s, o))
+        if form == "differences":
+            total = total + x[:, run] @ (q[:, run] - o[:, run]).astype(np.float32).T * scale
+            continue
+        codes, ones = x[:, run] @ q[:, run].astype(np.float32).T, x[:, run].sum(axis=1, dtype=np.float32)[:, None]
+        total = total + (codes * scale + ones * offset if form == "bias" else scale * (codes - offset * ones))
     return total.astype(np.float64)
 
 

@@ -15,26 +15,68 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from mxspec.dot import DEFAULT_ACCUMULATOR
 from mxspec_conformance import Report, check
-from mxspec_conformance.results.report import Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, Requirement, Verdict
+from mxspec_conformance.targets.laying_out import hand_over
+from mxspec_conformance.targets.operands import Numbers, parse_operand
 from mxspec_lab.evidence.status import write_result
-from mxspec_lab.products.by_vectors import find_file, list_asked, list_failing
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds import KindKernel
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
 from mxspec_lab.products.right import RIGHT
 from mxspec_lab.products.wrong import list_wrong
+from mxspec_vectors.build_dot import DOT_FILES
+from mxspec_vectors.cases import DotCase, DotOperand, load_dot_cases
 from mxspec_vectors.files import write_file
 
+# Kernels against the vectors alone, as somebody sees them who has the files and no judge.
+
+
+def find_file(product: Sequence[str]) -> tuple[str, tuple[str, str]]:
+    """The file of a product, and the operands by which a kernel is asked: where there is no file, a's format on both sides."""
+    a, b = (text.partition("/")[0] for text in product)
+    return (f"{a}@{b}", (product[0], product[1])) if f"{a}@{b}" in DOT_FILES else (f"{a}@{a}", (product[0], product[0]))
+
+
+def take_side(operand: DotOperand, text: str) -> Any:
+    """A side of a case in the layout that a kernel takes."""
+    assert operand.scales is not None
+    tensor = None if operand.tensor_scale is None else float(operand.tensor_scale)
+    return hand_over(Numbers(spec=parse_operand(text), codes=operand.data, scales=operand.scales, tensor_scale=tensor))
+
+
+def list_asked(kernel: Kernel) -> list[DotCase]:
+    """The cases that a kernel is asked: its output dtypes, its class."""
+    name, _ = find_file(kernel.product)
+    wanted = kernel.accumulator or DEFAULT_ACCUMULATOR
+    return [c for c in load_dot_cases(name) if c.out in kernel.out_dtypes and wanted in c.answers]
+
+
+def list_failing(kernel: Kernel) -> list[DotCase]:
+    """The cases that a kernel fails; topics that no class decides are left out."""
+    _, texts = find_file(kernel.product)
+    failing = []
+    for case in list_asked(kernel):
+        if case.topic == "zero-block":
+            continue
+        a, b = (take_side(x, text) for x, text in zip((case.a, case.b), texts, strict=True))
+        with np.errstate(all="ignore"):
+            output = kernel.matmul(a, b, case.out)
+        if not case.answers[kernel.accumulator or DEFAULT_ACCUMULATOR].accepts(output).all():
+            failing.append(case)
+    return failing
+
+
 SCHEMA = "mxspec-product-mutants/1"
-#: What a right kernel may get.
-FINE = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
 
 
 def list_accused(report: Report) -> list[Requirement]:
     """Requirements that do not pass, and are not open."""
-    return [r for r in report.requirements if r.verdict not in FINE]
+    return [r for r in report.requirements if r.verdict not in GOOD]
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:

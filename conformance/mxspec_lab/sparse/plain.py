@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec_conformance.mutants.staged import NOTHING, Staged, Step, Variant, Wrap
+
 Array = npt.NDArray[Any]
-Step = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +110,37 @@ def scatter(units: Array, kept: Array, form: Form) -> Array:
     return out
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVariant(Variant):
+    """A variant of the target below, wrong or right."""
+
+    #: The function by which a wrong one is judged; right ones are judged by all.
+    function: str = ""
+    #: What the target declares: a rule, a layout.
+    declared: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def build(self, formats: tuple[str, ...]) -> Plain:
+        """The target."""
+        return Plain(name=self.id, formats=formats, change=self.change, wrap=self.wrap, **self.declared)
+
+
 #: Steps by name, in the order in which the functions take them.
 STEPS: Mapping[str, Step] = {
     f.__name__: f for f in (split, weigh, select, blank, join, find, gather, encode, decode, scatter)
 }  # fmt: skip
 
 
-class Plain:
+class Plain(Staged):
     """A target."""
 
-    VERSION = "1"
-
     def __init__(
-        self, *, name: str = "plain", formats: tuple[str, ...] = tuple(FORMS), change: Mapping[str, Step] | None = None,
-        wrap: Mapping[str, Callable[[Step], Step]] | None = None, **declared: Any,
+        self, *, name: str = "plain", formats: tuple[str, ...] = tuple(FORMS), change: Mapping[str, Step] = NOTHING,
+        wrap: Mapping[str, Wrap] = NOTHING, **declared: Any,
     ) -> None:  # fmt: skip
-        unknown = set(change or ()) - set(STEPS)
-        if unknown:
-            raise ValueError(f"no such step: {', '.join(sorted(unknown))}")
-        self.NAME, self.SPARSE_FORMATS = name, formats
-        self._steps = {**STEPS, **(change or {})}
+        super().__init__(name, STEPS, change, wrap)
+        self.SPARSE_FORMATS = formats
         for key, value in declared.items():
             setattr(self, key, value)
-        for function, make in (wrap or {}).items():
-            setattr(self, function, make(getattr(self, function)))
 
     def prune(self, codes: Any, fmt: str) -> Any:
         """Codes with the two heaviest units of each group."""

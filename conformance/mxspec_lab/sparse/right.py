@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mxspec_lab.sparse.mutants import LINEAR, Wrap, from_words, in_words, out_of_words, selecting, to_words
-from mxspec_lab.sparse.plain import FORMS, Array, Form, Step, find, gather, magnitude
+from mxspec_conformance.mutants.staged import Step, Wrap, around
+from mxspec_lab.sparse.mutants import LINEAR, from_words, in_words, out_of_words, selecting, to_words
+from mxspec_lab.sparse.plain import FORMS, Array, Form, SparseVariant, find, gather, magnitude
 
 FOUR_BITS = ("e2m1-2to4", "int4-2to4")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
-    """A right implementation."""
-
-    id: str
-    what: str
-    formats: tuple[str, ...] = ("e2m1-2to4", "e2m1-4to8", "int4-2to4", "e5m2-2to4")
-    change: Mapping[str, Step] = field(default_factory=dict)
-    wrap: Mapping[str, Wrap] = field(default_factory=dict)
-    declared: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _higher(weights: Array) -> Array:
@@ -36,16 +24,13 @@ def _any_tie(weights: Array) -> Array:
     return np.argsort(-(weights * 128 + noise), axis=-1, kind="stable")
 
 
-def _cutlass(right: Step) -> Step:
+@around
+def _cutlass(right: Step, codes: Any, fmt: str) -> Any:
     """Nibble 0 for groups of zeros, as CUTLASS' compressor writes; otherwise legal ones."""
-
-    def compress(codes: Any, fmt: str) -> Any:
-        kept, metadata = right(codes, fmt)
-        form = FORMS[fmt]
-        empty = (magnitude(np.asarray(codes), form).reshape(*metadata.shape, -1) == 0).all(axis=-1)
-        return kept, np.where(empty, 0, metadata).astype(np.uint8)
-
-    return compress
+    kept, metadata = right(codes, fmt)
+    form = FORMS[fmt]
+    empty = (magnitude(np.asarray(codes), form).reshape(*metadata.shape, -1) == 0).all(axis=-1)
+    return kept, np.where(empty, 0, metadata).astype(np.uint8)
 
 
 #: torch's nibbles by which of the four are not zero.
@@ -90,58 +75,45 @@ def _refuses_minus_zero(groups: Array, form: Form) -> Array:
     return find(groups, form)
 
 
-def _refuses_illegal(right: Step) -> Step:
-    def decompress(kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
-        if not np.isin(metadata, [4, 8, 9, 12, 13, 14]).all():
-            raise ValueError("illegal nibble")
-        return right(kept, metadata, fmt, shape)
-
-    return decompress
+@around
+def _refuses_illegal(right: Step, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
+    if not np.isin(metadata, [4, 8, 9, 12, 13, 14]).all():
+        raise ValueError("illegal nibble")
+    return right(kept, metadata, fmt, shape)
 
 
-def _ignores_illegal(right: Step) -> Step:
+@around
+def _ignores_illegal(right: Step, kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
     """Illegal nibbles give zeros."""
-
-    def decompress(kept: Any, metadata: Any, fmt: str, shape: tuple[int, ...]) -> Any:
-        legal = np.isin(metadata, [4, 8, 9, 12, 13, 14])
-        out = np.array(right(kept, metadata, fmt, shape)).reshape(*np.shape(metadata), -1)
-        out[~legal] = 0
-        return out.reshape(shape)
-
-    return decompress
+    legal = np.isin(metadata, [4, 8, 9, 12, 13, 14])
+    out = np.array(right(kept, metadata, fmt, shape)).reshape(*np.shape(metadata), -1)
+    out[~legal] = 0
+    return out.reshape(shape)
 
 
-def _pads(right: Step) -> Step:
+@around
+def _pads(right: Step, codes: Any, fmt: str) -> Any:
     """A ragged row is answered as if zeros followed."""
-
-    def prune(codes: Any, fmt: str) -> Any:
-        k, step = np.shape(codes)[1], 4 * FORMS[fmt].unit
-        return np.asarray(right(np.pad(codes, ((0, 0), (0, -k % step))), fmt))[:, :k]
-
-    return prune
+    k, step = np.shape(codes)[1], 4 * FORMS[fmt].unit
+    return np.asarray(right(np.pad(codes, ((0, 0), (0, -k % step))), fmt))[:, :k]
 
 
 def _only(allowed: Callable[[int, int], bool]) -> Wrap:
     """Matrices of some shapes only."""
 
-    def wrap(right: Step) -> Step:
-        def function(first: Any, *rest: Any) -> Any:
-            rows, k = rest[-1] if isinstance(rest[-1], tuple) else np.shape(first)
-            if not allowed(rows, k):
-                raise ValueError(f"[{rows}, {k}] is not taken")
-            return right(first, *rest)
+    def function(right: Step, first: Any, *rest: Any) -> Any:
+        rows, k = rest[-1] if isinstance(rest[-1], tuple) else np.shape(first)
+        if not allowed(rows, k):
+            raise ValueError(f"[{rows}, {k}] is not taken")
+        return right(first, *rest)
 
-        return function
-
-    return wrap
+    return around(function)
 
 
-def _as_int8(right: Step) -> Step:
-    def function(*args: Any) -> Any:
-        answer = right(*args)
-        return tuple(a.view(np.int8) for a in answer) if isinstance(answer, tuple) else answer.view(np.int8)
-
-    return function
+@around
+def _as_int8(right: Step, *args: Any) -> Any:
+    answer = right(*args)
+    return tuple(a.view(np.int8) for a in answer) if isinstance(answer, tuple) else answer.view(np.int8)
 
 
 def _offers(*functions: str) -> Mapping[str, Wrap]:
@@ -156,52 +128,52 @@ def _offers(*functions: str) -> Mapping[str, Wrap]:
     return {f: refuse for f in ("prune", "compress", "decompress") if f not in functions}
 
 
-def _torch_words(right: Step) -> Step:
+@around
+def _torch_words(right: Step, codes: Any, fmt: str) -> Any:
     """compress whose metadata are torch's int32 words of 8-bit items."""
-
-    def compress(codes: Any, fmt: str) -> Any:
-        kept, nibbles = right(codes, fmt)
-        m, c = nibbles.shape
-        words = (nibbles.reshape(m, -1, 8).astype(np.int64) << np.arange(0, 32, 4)).sum(axis=-1).astype(np.uint32)
-        rows, columns = np.meshgrid(np.arange(m), np.arange(c // 8), indexing="ij")
-        # CUTLASS: rows in an order of 16, the corners of 2 x 2 words exchanged, then pairs of columns interleaved.
-        to = rows // 16 * 16 + rows % 8 * 2 + rows % 16 // 8
-        up, left = (to % 2 == 0) & (columns % 2 == 1), (to % 2 == 1) & (columns % 2 == 0)
-        to_row, to_column = to + up - left, columns - up + left
-        out = np.empty(words.size, np.uint32)
-        out[to_column // 2 * m * 2 + to_row * 2 + to_column % 2] = words
-        return kept, out.reshape(words.shape)
-
-    return compress
+    kept, nibbles = right(codes, fmt)
+    m, c = nibbles.shape
+    words = (nibbles.reshape(m, -1, 8).astype(np.int64) << np.arange(0, 32, 4)).sum(axis=-1).astype(np.uint32)
+    rows, columns = np.meshgrid(np.arange(m), np.arange(c // 8), indexing="ij")
+    # CUTLASS: rows in an order of 16, the corners of 2 x 2 words exchanged, then pairs of columns interleaved.
+    to = rows // 16 * 16 + rows % 8 * 2 + rows % 16 // 8
+    up, left = (to % 2 == 0) & (columns % 2 == 1), (to % 2 == 1) & (columns % 2 == 0)
+    to_row, to_column = to + up - left, columns - up + left
+    out = np.empty(words.size, np.uint32)
+    out[to_column // 2 * m * 2 + to_row * 2 + to_column % 2] = words
+    return kept, out.reshape(words.shape)
 
 
-RIGHT: tuple[Right, ...] = (
-    Right(id="plain", what="nothing special", formats=tuple(FORMS)),
-    Right(id="ties-higher", what="ties to the higher position", change={"select": selecting(_higher)}),
-    Right(id="ties-anyhow", what="ties without a rule", change={"select": selecting(_any_tie)}),
-    Right(id="claims-lower", what="claims the rule that it follows", declared={"PRUNE_RULE": "lower"}),
-    Right(id="claims-higher", what="claims the rule that it follows", change={"select": selecting(_higher)}, declared={"PRUNE_RULE": "higher"}),
-    Right(id="pairs-by-squares", what="pairs by the sum of squares", change={"weigh": lambda g, f: (magnitude(g, f) ** 2).sum(axis=-1) if f.unit > 1 else magnitude(g, f)[..., 0]}),
-    Right(id="pairs-by-maximum", what="pairs by the larger code", change={"weigh": lambda g, f: magnitude(g, f).max(axis=-1)}),
-    Right(id="pairs-by-maximum-claimed", what="the same, claimed", change={"weigh": lambda g, f: magnitude(g, f).max(axis=-1)}, declared={"PRUNE_RULE": "lower-max"}),
-    Right(id="cutlass-zeros", what="nibble 0 for groups of zeros", wrap={"compress": _cutlass}),
-    Right(id="torch-zeros", what="torch's choice of zeros that are kept", change={"find": _torch_choice}),
-    Right(id="highest-zeros", what="zeros kept at the highest positions", change={"find": _highest_zeros}),
-    Right(id="any-zeros", what="zeros kept anywhere", change={"find": _any_zeros}),
-    Right(id="minus-zeros", what="dropped codes keep their sign", change={"blank": _minus_zeros}),
-    Right(id="plus-zeros", what="kept zeros lose their sign", change={"gather": _plus_zeros}),
-    Right(id="refuses-minus-zero", what="a third code that is -0 is refused", change={"find": _refuses_minus_zero}),
-    Right(id="refuses-illegal", what="illegal nibbles are refused", wrap={"decompress": _refuses_illegal}),
-    Right(id="ignores-illegal", what="illegal nibbles give zeros", wrap={"decompress": _ignores_illegal}),
-    Right(id="pads", what="ragged rows as if zeros followed", wrap={"prune": _pads}),
-    Right(id="int8", what="answers are int8 by their bits", wrap=dict.fromkeys(("prune", "compress", "decompress"), _as_int8)),
-    Right(id="columns-of-128", what="K in multiples of 128, declared", wrap=dict.fromkeys(("prune", "compress", "decompress"), _only(lambda m, k: k % 128 == 0)), declared={"SHAPES": {"k": 128}}),
-    Right(id="large-rows", what="128 rows and more, K in multiples of 256, declared", wrap=dict.fromkeys(("prune", "compress", "decompress"), _only(lambda m, k: k % 256 == 0 and m >= 128 and m % 16 == 0)), declared={"SHAPES": {"k": 256, "rows": 16, "min_rows": 128}}),
-    Right(id="refuses-small", what="K below 64 is refused, undeclared", wrap=dict.fromkeys(("prune", "compress", "decompress"), _only(lambda m, k: k >= 64))),
-    Right(id="linear-words", what="words of the Metal Marlin document", formats=FOUR_BITS, wrap={"compress": in_words(), "decompress": out_of_words()}, declared={"SPARSE_LAYOUT": LINEAR}),
-    Right(id="nibble-low", what="two codes, and two nibbles, to a byte", formats=FOUR_BITS, wrap={"compress": in_words(lambda a: to_words(a.reshape(1, -1)).T, lambda a: to_words(a.reshape(1, -1)).T), "decompress": lambda right: lambda k, m, f, s: right(from_words(k, 1).reshape(s[0], -1), from_words(m, 1).reshape(s[0], -1), f, s)}, declared={"SPARSE_LAYOUT": ("nibble-low", "nibble-low")}),
-    Right(id="torch-metadata", what="kept bytes and torch's metadata", formats=("int8-2to4",), wrap={"compress": _torch_words, **_offers("prune", "compress")}, declared={"SPARSE_LAYOUT": ("unpacked", "torch-metadata-32"), "SHAPES": {"k": 64, "rows": 16}}),
-    Right(id="only-prune", what="offers pruning alone", wrap=_offers("prune")),
-    Right(id="only-compress", what="offers compressing alone", wrap=_offers("compress")),
-    Right(id="only-decompress", what="offers decompressing alone", wrap=_offers("decompress")),
+#: The formats of right implementations, unless others are given.
+_SOME = ("e2m1-2to4", "e2m1-4to8", "int4-2to4", "e5m2-2to4")
+
+RIGHT: tuple[SparseVariant, ...] = (
+    SparseVariant(id="plain", what="nothing special", formats=tuple(FORMS)),
+    SparseVariant(id="ties-higher", formats=_SOME, what="ties to the higher position", change={"select": selecting(_higher)}),
+    SparseVariant(id="ties-anyhow", formats=_SOME, what="ties without a rule", change={"select": selecting(_any_tie)}),
+    SparseVariant(id="claims-lower", formats=_SOME, what="claims the rule that it follows", declared={"PRUNE_RULE": "lower"}),
+    SparseVariant(id="claims-higher", formats=_SOME, what="claims the rule that it follows", change={"select": selecting(_higher)}, declared={"PRUNE_RULE": "higher"}),
+    SparseVariant(id="pairs-by-squares", formats=_SOME, what="pairs by the sum of squares", change={"weigh": lambda g, f: (magnitude(g, f) ** 2).sum(axis=-1) if f.unit > 1 else magnitude(g, f)[..., 0]}),
+    SparseVariant(id="pairs-by-maximum", formats=_SOME, what="pairs by the larger code", change={"weigh": lambda g, f: magnitude(g, f).max(axis=-1)}),
+    SparseVariant(id="pairs-by-maximum-claimed", formats=_SOME, what="the same, claimed", change={"weigh": lambda g, f: magnitude(g, f).max(axis=-1)}, declared={"PRUNE_RULE": "lower-max"}),
+    SparseVariant(id="cutlass-zeros", formats=_SOME, what="nibble 0 for groups of zeros", wrap={"compress": _cutlass}),
+    SparseVariant(id="torch-zeros", formats=_SOME, what="torch's choice of zeros that are kept", change={"find": _torch_choice}),
+    SparseVariant(id="highest-zeros", formats=_SOME, what="zeros kept at the highest positions", change={"find": _highest_zeros}),
+    SparseVariant(id="any-zeros", formats=_SOME, what="zeros kept anywhere", change={"find": _any_zeros}),
+    SparseVariant(id="minus-zeros", formats=_SOME, what="dropped codes keep their sign", change={"blank": _minus_zeros}),
+    SparseVariant(id="plus-zeros", formats=_SOME, what="kept zeros lose their sign", change={"gather": _plus_zeros}),
+    SparseVariant(id="refuses-minus-zero", formats=_SOME, what="a third code that is -0 is refused", change={"find": _refuses_minus_zero}),
+    SparseVariant(id="refuses-illegal", formats=_SOME, what="illegal nibbles are refused", wrap={"decompress": _refuses_illegal}),
+    SparseVariant(id="ignores-illegal", formats=_SOME, what="illegal nibbles give zeros", wrap={"decompress": _ignores_illegal}),
+    SparseVariant(id="pads", formats=_SOME, what="ragged rows as if zeros followed", wrap={"prune": _pads}),
+    SparseVariant(id="int8", formats=_SOME, what="answers are int8 by their bits", wrap=dict.fromkeys(("prune", "compress", "decompress"), _as_int8)),
+    SparseVariant(id="columns-of-128", formats=_SOME, what="K in multiples of 128, declared", wrap=dict.fromkeys(("prune", "compress", "decompress"), _only(lambda m, k: k % 128 == 0)), declared={"SHAPES": {"k": 128}}),
+    SparseVariant(id="large-rows", formats=_SOME, what="128 rows and more, K in multiples of 256, declared", wrap=dict.fromkeys(("prune", "compress", "decompress"), _only(lambda m, k: k % 256 == 0 and m >= 128 and m % 16 == 0)), declared={"SHAPES": {"k": 256, "rows": 16, "min_rows": 128}}),
+    SparseVariant(id="refuses-small", formats=_SOME, what="K below 64 is refused, undeclared", wrap=dict.fromkeys(("prune", "compress", "decompress"), _only(lambda m, k: k >= 64))),
+    SparseVariant(id="linear-words", what="words of the Metal Marlin document", formats=FOUR_BITS, wrap={"compress": in_words(), "decompress": out_of_words()}, declared={"SPARSE_LAYOUT": LINEAR}),
+    SparseVariant(id="nibble-low", what="two codes, and two nibbles, to a byte", formats=FOUR_BITS, wrap={"compress": in_words(lambda a: to_words(a.reshape(1, -1)).T, lambda a: to_words(a.reshape(1, -1)).T), "decompress": lambda right: lambda k, m, f, s: right(from_words(k, 1).reshape(s[0], -1), from_words(m, 1).reshape(s[0], -1), f, s)}, declared={"SPARSE_LAYOUT": ("nibble-low", "nibble-low")}),
+    SparseVariant(id="torch-metadata", what="kept bytes and torch's metadata", formats=("int8-2to4",), wrap={"compress": _torch_words, **_offers("prune", "compress")}, declared={"SPARSE_LAYOUT": ("unpacked", "torch-metadata-32"), "SHAPES": {"k": 64, "rows": 16}}),
+    SparseVariant(id="only-prune", formats=_SOME, what="offers pruning alone", wrap=_offers("prune")),
+    SparseVariant(id="only-compress", formats=_SOME, what="offers compressing alone", wrap=_offers("compress")),
+    SparseVariant(id="only-decompress", formats=_SOME, what="offers decompressing alone", wrap=_offers("decompress")),
 )  # fmt: skip

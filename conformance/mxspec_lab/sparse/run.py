@@ -15,23 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_conformance.judge.sparse import judge_sparse
-from mxspec_conformance.results.report import Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, Requirement, Verdict
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_lab.evidence.status import write_result
-from mxspec_lab.sparse.mutants import MUTANTS, SparseMutant
-from mxspec_lab.sparse.plain import Plain
-from mxspec_lab.sparse.right import RIGHT, Right
+from mxspec_lab.sparse.mutants import MUTANTS
+from mxspec_lab.sparse.plain import SparseVariant
+from mxspec_lab.sparse.right import RIGHT
 
 SCHEMA = "mxspec-sparse-mutants/1"
-#: What a right implementation may get.
-FINE = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A mutant in one format."""
 
-    mutant: SparseMutant
+    mutant: SparseVariant
     format: str
 
     @property
@@ -41,9 +39,8 @@ class Instance:
 
     def judge(self) -> list[Requirement]:
         """The requirements of its function."""
-        mutant = self.mutant
-        target = Plain(name=mutant.id, formats=(self.format,), change=mutant.change, wrap=mutant.wrap, **mutant.declared)
-        return judge_sparse(InProcessSession(target, mutant.id), mutant.function, self.format)
+        session = InProcessSession(self.mutant.build((self.format,)), self.mutant.id)
+        return judge_sparse(session, self.mutant.function, self.format)
 
 
 def list_instances() -> Iterator[Instance]:
@@ -54,13 +51,12 @@ def list_instances() -> Iterator[Instance]:
 
 def list_accused(requirements: list[Requirement]) -> list[Requirement]:
     """Requirements that do not pass, and are not open."""
-    return [r for r in requirements if r.verdict not in FINE]
+    return [r for r in requirements if r.verdict not in GOOD]
 
 
-def judge_right(right: Right) -> list[Requirement]:
+def judge_right(right: SparseVariant) -> list[Requirement]:
     """The requirements of a right implementation."""
-    target = Plain(name=right.id, formats=right.formats, change=right.change, wrap=right.wrap, **right.declared)
-    session = InProcessSession(target, right.id)
+    session = InProcessSession(right.build(right.formats), right.id)
     return [r for function in ("prune", "compress", "decompress") for fmt in right.formats for r in judge_sparse(session, function, fmt)]
 
 

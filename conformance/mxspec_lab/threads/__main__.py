@@ -32,7 +32,7 @@ def describe(thread: Thread, outcome: Outcome) -> dict[str, Any]:
     verdicts = [v.value for v in outcome.failing.values()]
     return {
         "id": thread.id, "family": thread.family.value, "reference": thread.reference, "url": thread.url, "also": list(thread.also), "title": thread.title,
-        "wrong": thread.wrong, "source": thread.source.value, "differs": thread.differs, "formats": list(thread.formats), "operations": list(thread.operations),
+        "wrong": thread.wrong, "source": thread.source.value, "differs": thread.differs, "formats": [thread.format], "operations": [thread.operation],
         "level": thread.level.value, "only": thread.only, "command": f"python -m mxspec_lab.threads {thread.id}",
         "broken": {"verdict": "fail" if "fail" in verdicts else next(iter(verdicts), "pass"), "requirements": {k: v.value for k, v in outcome.failing.items()}},
         "fixed": {"accused": list(outcome.accused), "passed": outcome.passed, "profile": thread.profile, "identical": outcome.identical},

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import Any
 
 from mxspec_conformance import Report, check
-from mxspec_conformance.results.report import Requirement, Verdict
-from mxspec_lab.threads.schema import Level, Maker, Thread
-
-#: What a right target may get.
-FINE = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED)
+from mxspec_conformance.results.report import GOOD, Requirement, Verdict
+from mxspec_lab.threads.schema import Level, Thread
 
 #: Characters of one text that a result keeps.
 LONGEST = 200
@@ -69,8 +66,8 @@ class Outcome:
 
 def judge(thread: Thread) -> Outcome:
     """Judge both targets of a thread by the public `check`."""
-    report = _check(thread.broken, thread.only, thread.judged, thread.level)
-    mended = check_right(thread.fixed, thread.only, thread.judged, thread.level)
+    how = (thread.only, thread.judged, thread.level)
+    report, mended = check_made(thread.build_broken, *how), check_right(thread.make_fixed, *how)
     failing = {r.id: r.verdict for r in list_accused(report)}
     wanted = [r for r in report.requirements if r.id in thread.fails and r.id in failing]
     shown = next((r for r in wanted if r.first is not None), next(iter(wanted), None))
@@ -82,41 +79,32 @@ def judge(thread: Thread) -> Outcome:
     )  # fmt: skip
 
 
-@cache
-def check_right(maker: Maker, only: str, formats: tuple[str, ...], level: Level) -> Report:
-    """The report of a mended target; several threads share one."""
-    return _check(maker, only, formats, level)
-
-
-def _check(maker: Maker, only: str, formats: tuple[str, ...], level: Level) -> Report:
+def check_made(maker: Callable[[], Any], only: str, formats: tuple[str, ...], level: Level) -> Report:
+    """The report of what a maker makes."""
     return check(maker(), only=only, formats=formats or None, quick=level is Level.QUICK)
+
+
+#: The same of a mended target; several threads share one.
+check_right = cache(check_made)
 
 
 def list_accused(report: Report) -> list[Requirement]:
     """Requirements that do not pass, and are not open."""
-    return [r for r in report.requirements if r.verdict not in FINE]
+    return [r for r in report.requirements if r.verdict not in GOOD]
 
 
 def list_named(report: Report, shown: Requirement | None) -> Iterator[Named]:
     """What a report says of the cause, the most telling first, each text once."""
-    seen = set()
-    for one in _list_all(report, shown):
-        if one.text and one.text not in seen:
-            seen.add(one.text)
-            yield one
-
-
-def _list_all(report: Report, shown: Requirement | None) -> Iterator[Named]:
-    for entry in report.formats:
-        for number, text in enumerate(entry.deviations):
-            yield Named(Naming.CAUSE if number < len(entry.causes) else Naming.DEVIATION, text)
+    found = [
+        Named(Naming.CAUSE if number < len(entry.causes) else Naming.DEVIATION, text)
+        for entry in report.formats for number, text in enumerate(entry.deviations)
+    ]  # fmt: skip
     # What is open may still be named: by which rounding, whose bits.
-    for requirement in report.requirements:
-        if requirement.failing and requirement.verdict is not Verdict.ERROR:
-            yield Named(Naming.NOTE, requirement.note)
+    found += [Named(Naming.NOTE, r.note) for r in report.requirements if r.failing and r.verdict is not Verdict.ERROR]
     if shown is not None and shown.first is not None:
-        for step in shown.first.steps:
-            yield Named(Naming.STEP, step)
+        found += [Named(Naming.STEP, step) for step in shown.first.steps]
+    first = {one.text: one for one in reversed(found) if one.text}
+    return (one for one in found if first.get(one.text) is one)
 
 
 def show_smallest(requirement: Requirement | None) -> dict[str, Any] | None:

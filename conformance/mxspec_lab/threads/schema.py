@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any
+
+from mxspec_conformance.mutants.instance import build_target
+from mxspec_conformance.mutants.reference import Reference
+from mxspec_conformance.mutants.staged import Step, Wrap
 
 #: Makes a target anew, with no state of earlier ones.
 Maker = Callable[[], Any]
@@ -45,49 +50,92 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """A thread as a runnable pair."""
+    """A thread as a runnable pair: the plain implementation of the mutants with a step replaced or a function wrapped, and as it is."""
 
-    #: `repository-number`.
-    id: str
-    family: Family
     #: owner/repository#number.
     reference: str
+    #: `repository-number`, unless another is given.
+    id: str = ""
     #: Threads about the same mistake.
     also: tuple[str, ...] = ()
+    source: Source = Source.READ
+    family: Family
+    operation: str
+    format: str
+    #: The profile whose bits the mended one has; "": it conforms.
+    profile: str = ""
+    level: Level = Level.FULL
     #: The report in the words of this project.
     title: str
     #: What was wrong, in one sentence.
     wrong: str
-    source: Source = Source.READ
     #: Where the pair differs from the report: another format or operation, a part of it alone; "": nowhere.
     differs: str = ""
-    formats: tuple[str, ...]
-    operations: tuple[str, ...]
-    broken: Maker
-    fixed: Maker
+    #: As those of a mutant; both count in the operation alone.
+    change: Mapping[str, Step] = field(default_factory=dict)
+    wrap: Mapping[str, Wrap] = field(default_factory=dict)
+    #: Targets that are no variants of the plain implementation.
+    broken: Maker | None = None
+    fixed: Maker | None = None
     #: Requirements of which each must fail.
     fails: tuple[str, ...]
     #: What the judge's words of the cause contain; "": it is known to name none.
     names: str
-    #: Glob of the requirements that are judged.
-    only: str
-    #: The block formats that are judged; none: those that the target lists.
-    judged: tuple[str, ...] = ()
-    level: Level = Level.FULL
-    #: The profile whose bits the mended one has; "": it conforms.
-    profile: str = ""
 
     def __post_init__(self) -> None:
         for reference in (self.reference, *self.also):
             check_reference(reference)
         if not self.fails:
-            raise ValueError(f"{self.id}: nothing says which requirement fails")
+            raise ValueError(f"{self.reference}: nothing says which requirement fails")
+        if not self.id:
+            object.__setattr__(self, "id", self.reference.rpartition("/")[2].lower().replace("#", "-"))
 
     @property
     def url(self) -> str:
         """Where the thread is."""
         owner, _, number = self.reference.partition("#")
         return f"https://github.com/{owner}/issues/{number}"
+
+    @property
+    def only(self) -> str:
+        """Glob of the requirements that are judged."""
+        if self.operation == "matmul":
+            return "matmul/*"
+        if self.operation == "quantize" and self.format != "nvfp4":
+            return f"*/{self.format}/*"
+        return f"{'stochastic' if self.operation == 'encode_stochastic' else self.operation}/{self.format}/*"
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The block formats that are judged; none: those that the target lists."""
+        return (self.format,) if self.operation in ("quantize", "dequantize", "tensor_scale") else ()
+
+    def build_broken(self) -> Any:
+        """The target with the mistake."""
+        if self.broken is not None:
+            return self.broken()
+        changed = build_target(self.operation, self.profile or "mx-floor", "broken", self.change, self.wrap)
+        target = right(self.operation, self.profile)()
+        setattr(target, self.operation, getattr(changed, self.operation))
+        return target
+
+    @property
+    def make_fixed(self) -> Maker:
+        """What makes the target without it."""
+        return self.fixed or right("" if self.judged else self.operation, self.profile)
+
+
+@cache
+def right(operation: str, profile: str) -> Maker:
+    """Makes the plain implementation, which claims its profile; one object for all threads, so that it is judged once."""
+
+    def make() -> Any:
+        target = build_target(operation, profile or "mx-floor")
+        if isinstance(target, Reference):
+            target.PROFILE = [target.profile]  # type: ignore[attr-defined]
+        return target
+
+    return make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
