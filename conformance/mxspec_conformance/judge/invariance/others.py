@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,13 @@ def list_others(session: TargetSession, function: str, name: str) -> Iterator[Ot
         unlike = [n for n in names if n not in alike]
         chosen = unlike if other == function else [*(alike or _related(names, name)), *unlike[:1]]
         # Many layouts and formats of groups share their ways: a few of them are enough.
-        for one in list(dict.fromkeys(chosen))[: len(capabilities.formats) + MOST]:
+        few = list(dict.fromkeys(chosen))[: len(capabilities.formats) + MOST]
+        for one in few:
             yield from make(capabilities, other, one)
         if other == function and name in names:
             yield from _list_own(capabilities, function, name)
+        elif other != function and few:
+            yield from (replace(call, name=f"{other} {few[0]}: {call.name}") for call in _list_own(capabilities, other, few[0]))
 
 
 def read_name(name: str) -> str:
@@ -217,7 +220,7 @@ def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
 
 
 def _list_own(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
-    """Calls of the same function and format that leave another path behind: other dtypes, roundings, special numbers, another axis."""
+    """Calls of a function and format that leave another path behind: other dtypes, roundings, special numbers, another axis."""
     x = _numbers(capabilities)
     if function == "encode":
         flat = x.reshape(-1)
