@@ -40,6 +40,7 @@ test-browser: $(VENV)/test.done ## the pages in Chromium: the one that MXSPEC_BR
 
 lint: $(VENV)/test.done
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@$(BIN)/python -m tests.budget

@@ -75,9 +75,7 @@ def flag_nan_bytes(fmt: ScalarFormat) -> Flags:
     return flags
 
 
-def is_lowest_allowed(
-    element: ScalarFormat, scaled: npt.NDArray[np.floating], rounding: Rounding = Rounding.RNE
-) -> Flags:
+def is_lowest_allowed(element: ScalarFormat, scaled: npt.NDArray[np.floating], rounding: Rounding = Rounding.RNE) -> Flags:
     """Where a two's complement element may be its lowest code instead of the one above; nowhere for other elements.
 
     scaled: the quotients, of any shape.

@@ -63,10 +63,7 @@ _ENTRIES = (
         BlockFormat(name="fp8_e4m3-128", element=E4M3, scale=E8M0, k=128, shapes=((1, 128), (128, 128))),
         "DeepSeek's blockwise FP8 with UE8M0 scales: 1 x 128 for activations, 128 x 128 for weights (DeepGEMM)",
     ),
-    Adjacent(
-        BlockFormat(name="fp8_e5m2-128", element=E5M2, scale=E8M0, k=128, shapes=((1, 128), (128, 128))),
-        "the same with E5M2",
-    ),
+    Adjacent(BlockFormat(name="fp8_e5m2-128", element=E5M2, scale=E8M0, k=128, shapes=((1, 128), (128, 128))), "the same with E5M2"),
     Adjacent(
         BlockFormat(name="mxfp4-32x32", element=E2M1, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
         "AMD Quark per_block; Huawei CANN DynamicMxQuant; rows of 32 are OCP's MXFP4, tiles are not",
@@ -75,10 +72,7 @@ _ENTRIES = (
         BlockFormat(name="mxfp8_e4m3-32x32", element=E4M3, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
         "Transformer Engine 2.20, MXFP8 scaled in two dimensions; rows of 32 are OCP's MXFP8, tiles are not",
     ),
-    Adjacent(
-        BlockFormat(name="mxfp8_e5m2-32x32", element=E5M2, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
-        "the same with E5M2",
-    ),
+    Adjacent(BlockFormat(name="mxfp8_e5m2-32x32", element=E5M2, scale=E8M0, k=32, shapes=((1, 32), (32, 32))), "the same with E5M2"),
     Adjacent(
         BlockFormat(name="fp4-16-ue5m3", element=E2M1, scale=UE5M3, k=16, shapes=((1, 16),)),
         "scales of PTX 9.4 cvt.rn.satfinite.ue5m3x2.f32, LLVM Float8E5M3FNU; blocks as NVFP4's, without a scale of the tensor",

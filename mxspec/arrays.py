@@ -77,9 +77,7 @@ class ArrayArithmetic:
                 raise ValueError(f"{op.value} in {domain.value} takes float32 operands; round the exact one first")
             if op is Op.RCP:
                 return rcp_approx(args[0])
-            if (
-                domain is Domain.F32_FTZ
-            ):  # float64 shows what is tiny; rounding its result again to float32 changes nothing
+            if domain is Domain.F32_FTZ:  # float64 shows what is tiny; rounding its result again to float32 changes nothing
                 args = tuple(flush_to_zero(a).astype(np.float64) for a in args)
             return self._round(np.asarray(_OPERATIONS[op](*args)), domain)
 
@@ -108,12 +106,7 @@ class ArrayArithmetic:
         return np.asarray(np.where(condition, then, otherwise))
 
 
-_OPERATIONS: dict[Op, Any] = {
-    Op.ADD: np.add,
-    Op.SUB: np.subtract,
-    Op.MUL: np.multiply,
-    Op.DIV: np.divide,
-}
+_OPERATIONS: dict[Op, Any] = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.DIV: np.divide}
 
 
 def _select(*, larger: bool, skip_nan: bool) -> Callable[[Values, Values], Values]:

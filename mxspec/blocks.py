@@ -22,16 +22,7 @@ from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding, Zero
 from mxspec.scales import encode_scale, log2f_floor
 from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale
 
-__all__ = [
-    "BlockTensor",
-    "dequantize",
-    "element_table",
-    "encode_elements",
-    "find_amax",
-    "prepare_rows",
-    "quantize",
-    "quantize_rows",
-]
+__all__ = ["BlockTensor", "dequantize", "element_table", "encode_elements", "find_amax", "prepare_rows", "quantize", "quantize_rows"]
 
 _CHUNK_BLOCKS = 1 << 13
 
@@ -59,11 +50,7 @@ def element_table(element: ElementFormat, rule: ElementRule) -> npt.NDArray[np.u
 
 
 def encode_elements(
-    scaled: npt.NDArray[Any],
-    x: Float32s,
-    scale_is_nan: npt.NDArray[np.bool_],
-    rule: ElementRule,
-    element: ElementFormat,
+    scaled: npt.NDArray[Any], x: Float32s, scale_is_nan: npt.NDArray[np.bool_], rule: ElementRule, element: ElementFormat
 ) -> Codes:
     """Codes of scaled elements (float32, or float64 that is exact); x: the elements before scaling."""
     if rule.unbounded_fields:
@@ -79,12 +66,7 @@ def encode_elements(
 
 
 def _encode_lost(
-    codes: Codes,
-    scaled: npt.NDArray[Any],
-    x: Float32s,
-    scale_is_nan: npt.NDArray[np.bool_],
-    rule: ElementRule,
-    element: ElementFormat,
+    codes: Codes, scaled: npt.NDArray[Any], x: Float32s, scale_is_nan: npt.NDArray[np.bool_], rule: ElementRule, element: ElementFormat
 ) -> Codes:
     """The codes, with those of lanes that are no number, and of blocks under a NaN scale, as the rule says."""
     lost = np.isnan(scaled)
@@ -256,10 +238,9 @@ def quantize_rows(
     assert steps.alternative is not None
     scales_2, codes_2 = _apply_rule(x, largest, steps.alternative.scale, steps, fmt, bindings)
     with np.errstate(invalid="ignore"):
-        better = (
-            _total_error(x, scales_2, codes_2, steps, fmt, bindings)
-            < _total_error(x, scales, codes, steps, fmt, bindings)
-        )[..., None]
+        better = (_total_error(x, scales_2, codes_2, steps, fmt, bindings) < _total_error(x, scales, codes, steps, fmt, bindings))[
+            ..., None
+        ]
     return np.where(better, scales_2, scales), np.where(better, codes_2, codes)
 
 
@@ -343,19 +324,13 @@ def quantize(
     """
     fmt, profile = get_block(fmt), get_profile(profile, fmt)
     if random_bits is None and sr_bits != 32:
-        raise ValueError(
-            f"sr_bits = {sr_bits!r} without random_bits; elements are rounded stochastically only with random_bits"
-        )
+        raise ValueError(f"sr_bits = {sr_bits!r} without random_bits; elements are rounded stochastically only with random_bits")
     pad, convert = check_flag(pad, "pad"), check_flag(convert, "convert")
     values = as_float32(x)
     axis = check_axis(axis, values.ndim, "x")
     rows, k = _check_block(block, fmt, values.ndim)
     logical = values.shape
-    scale = (
-        tensorscale.tensor_scale(values, fmt, profile)
-        if isinstance(tensor_scale, str) and tensor_scale == "auto"
-        else tensor_scale
-    )
+    scale = tensorscale.tensor_scale(values, fmt, profile) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
     if scale is not None:
         scale = check_tensor_scale(scale, profile, convert=convert)
     steps = profile.steps(with_tensor_scale=scale is not None)
@@ -369,9 +344,7 @@ def quantize(
             f"profile {profile.id} chooses between two scales, for a tile of {rows} x {k} by the sum of its rows' errors, which is "
             "not modelled; quantize without block"
         )
-    if random_bits is not None and (
-        (steps.alternative is not None and scales is None) or steps.element.error is not None
-    ):
+    if random_bits is not None and ((steps.alternative is not None and scales is None) or steps.element.error is not None):
         raise ValueError(
             f"profile {profile.id} chooses between answers by their errors, which is not modelled for stochastic rounding; "
             "quantize without random_bits"
@@ -416,9 +389,7 @@ def quantize(
     )
 
 
-def _moved_scales(
-    scales: object, fmt: BlockFormat, padded: tuple[int, ...], axis: int, rows: int, order: list[int]
-) -> Codes:
+def _moved_scales(scales: object, fmt: BlockFormat, padded: tuple[int, ...], axis: int, rows: int, order: list[int]) -> Codes:
     """Given scale codes [n, 1], one for each row of a block."""
     codes = elements.check_codes(scales, fmt.scale, name="scales")
     expected = tuple(n // fmt.k if a == axis else n for a, n in enumerate(padded))
@@ -430,15 +401,11 @@ def _moved_scales(
     moved = np.ascontiguousarray(codes.transpose(order))
     tiles = moved.reshape(-1, rows, moved.shape[-1]) if moved.size else moved
     if rows > 1 and (tiles != tiles[:, :1]).any():
-        raise ValueError(
-            f"scales differ within a tile of {rows} rows, which has one; repeat it in each row of the tile"
-        )
+        raise ValueError(f"scales differ within a tile of {rows} rows, which has one; repeat it in each row of the tile")
     return moved.reshape(-1, 1)
 
 
-def _moved_words(
-    random_bits: object, logical: tuple[int, ...], padded: tuple[int, ...], order: list[int]
-) -> npt.NDArray[Any]:
+def _moved_words(random_bits: object, logical: tuple[int, ...], padded: tuple[int, ...], order: list[int]) -> npt.NDArray[Any]:
     words = elements.as_words(random_bits)
     if words.shape != logical:
         raise ValueError(f"random_bits has shape {words.shape}, x has {logical}; pass one word for each element")
@@ -512,12 +479,8 @@ def dequantize(
     """
     if isinstance(codes, BlockTensor):
         if any(a is not None for a in (scales, fmt, profile, tensor_scale)) or axis != -1:
-            raise TypeError(
-                "a BlockTensor brings its scales, format, profile, axis and tensor scale; pass nothing beside it but dtype"
-            )
+            raise TypeError("a BlockTensor brings its scales, format, profile, axis and tensor scale; pass nothing beside it but dtype")
         return codes.dequantize(dtype)
     if scales is None:
         raise TypeError("scales are missing; call dequantize(codes, scales, fmt), or dequantize(t) for a BlockTensor t")
-    return dequantize_arrays(
-        codes, scales, fmt, profile=profile, axis=axis, tensor_scale=tensor_scale, convert=convert, dtype=dtype
-    )
+    return dequantize_arrays(codes, scales, fmt, profile=profile, axis=axis, tensor_scale=tensor_scale, convert=convert, dtype=dtype)

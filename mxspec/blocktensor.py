@@ -50,10 +50,7 @@ class BlockTensor:
     __array_ufunc__ = None
 
     def __post_init__(self) -> None:
-        kinds: dict[str, tuple[object, type]] = {
-            "format": (self.format, BlockFormat),
-            "profile": (self.profile, Profile),
-        }
+        kinds: dict[str, tuple[object, type]] = {"format": (self.format, BlockFormat), "profile": (self.profile, Profile)}
         for name, (given, kind) in kinds.items():
             if not isinstance(given, kind):
                 raise TypeError(
@@ -309,14 +306,10 @@ def _cut(t: BlockTensor, key: Any) -> BlockTensor:
             of_scales.append(scales)
             continue
         if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__") or getattr(k, "shape", ()) != ():
-            raise TypeError(
-                f"the index of axis {axis} is a {type(k).__name__}; a BlockTensor takes integers, slices and ..."
-            )
+            raise TypeError(f"the index of axis {axis} is a {type(k).__name__}; a BlockTensor takes integers, slices and ...")
         place = index(k)
         if axis == t.axis:
-            raise ValueError(
-                f"axis {axis} holds the blocks; cut whole blocks of {t.format.k} with a slice, or dequantize first"
-            )
+            raise ValueError(f"axis {axis} holds the blocks; cut whole blocks of {t.format.k} with a slice, or dequantize first")
         if not -length <= place < length:
             raise IndexError(f"index {place} is out of range for axis {axis} with {length} entries")
         of_codes.append(place % length)

@@ -80,9 +80,7 @@ class RunningAmax:
         assert FLOAT32.nan_code is not None
         return FLOAT32.nan_code if self.has_nan and nan is not AmaxNan.SKIP else self.bits
 
-    def tensor_scale(
-        self, fmt: BlockName | str | BlockFormat = "nvfp4", profile: str | Profile | None = None
-    ) -> TensorScale:
+    def tensor_scale(self, fmt: BlockName | str | BlockFormat = "nvfp4", profile: str | Profile | None = None) -> TensorScale:
         """The tensor scale that a profile computes for a tensor of all numbers seen.
 
         Args:

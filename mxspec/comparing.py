@@ -38,9 +38,7 @@ def quantize_ordinarily(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: P
     return quantize(x, fmt, profile=profile, tensor_scale="auto" if profile.two_level is not None else None, pad=True)
 
 
-def compare(
-    tensors: Sequence[npt.NDArray[np.float32]], formats: Iterable[str] = (), profiles: Iterable[str] | None = ()
-) -> list[Outcome]:
+def compare(tensors: Sequence[npt.NDArray[np.float32]], formats: Iterable[str] = (), profiles: Iterable[str] | None = ()) -> list[Outcome]:
     """The error that formats and profiles leave on matrices, each quantized by itself.
 
     Args:
@@ -59,9 +57,7 @@ def compare(
     covered: set[str] = set()
     for fmt in chosen:
         # Paths for 16-bit inputs are not asked: these are float32.
-        known = tuple(
-            p for p in list_profiles(fmt) if p.variant_of is None and (profiles is None or p.kind is Kind.NORMATIVE)
-        )
+        known = tuple(p for p in list_profiles(fmt) if p.variant_of is None and (profiles is None or p.kind is Kind.NORMATIVE))
         if profiles:
             named = [name for name in profiles if _covers(name, fmt)]
             covered.update(named)
@@ -101,11 +97,7 @@ def _same_values(a: BlockTensor, b: BlockTensor) -> bool:
 
 
 def _measure(
-    tensors: Sequence[npt.NDArray[np.float32]],
-    made: Sequence[BlockTensor],
-    fmt: BlockFormat,
-    profile: Profile,
-    same: Sequence[str],
+    tensors: Sequence[npt.NDArray[np.float32]], made: Sequence[BlockTensor], fmt: BlockFormat, profile: Profile, same: Sequence[str]
 ) -> Outcome:
     error = join_measures([measure_error(x, t.dequantize()) for x, t in zip(tensors, made, strict=True)])
     codes = sum(np.bincount(t.codes.reshape(-1), minlength=fmt.element.code_count) for t in made)

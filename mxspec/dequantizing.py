@@ -33,9 +33,7 @@ def check_axis(axis: object, ndim: int, name: str) -> int:
     return number % ndim
 
 
-def dequantize_rows(
-    codes: Codes, scales: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
-) -> npt.NDArray[Any]:
+def dequantize_rows(codes: Codes, scales: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]) -> npt.NDArray[Any]:
     """Values [n, k], not yet rounded to an output dtype, of codes [n, k] and scales [n, 1], by the profile's expressions."""
     q = elements.decode_table(fmt.element)[codes]
     sf = elements.decode_table(fmt.scale)[scales]

@@ -18,16 +18,7 @@ from mxspec import reals
 from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, ElementFormat, ScalarFormat, ScalarName, ScaleFormat, get_scalar
 from mxspec.inputs import as_array, as_index
-from mxspec.rounding import (
-    MAGNITUDE_RULES,
-    MagnitudeRule,
-    NanName,
-    NanPolicy,
-    Overflow,
-    OverflowName,
-    Rounding,
-    RoundingName,
-)
+from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, NanName, NanPolicy, Overflow, OverflowName, Rounding, RoundingName
 from mxspec.suggestions import refuse_name
 
 Codes = npt.NDArray[np.uint8]
@@ -96,9 +87,7 @@ def check_codes(codes: object, fmt: ScalarFormat, *, name: str = "codes") -> Cod
     if array.dtype != np.uint8:
         origin = f" (a {type(codes).__name__})" if array.dtype == object and not isinstance(codes, np.ndarray) else ""
         fix = f"; convert it: numpy.asarray({name}, dtype=numpy.uint8)" if array.dtype.kind in "iu" else ""
-        raise TypeError(
-            f"{name} has dtype {array.dtype}{origin}; codes are uint8, one code in the low {fmt.bits} bits of each{fix}"
-        )
+        raise TypeError(f"{name} has dtype {array.dtype}{origin}; codes are uint8, one code in the low {fmt.bits} bits of each{fix}")
     if fmt.bits < 8 and array.size and int(array.max()) >= fmt.code_count:
         place, code = name_first(name, array, array >= fmt.code_count)
         raise ValueError(
@@ -209,9 +198,7 @@ def encode_table(fmt: ScalarFormat, rounding: Rounding, overflow: Overflow, nan:
 def table_index(x: Float32s) -> npt.NDArray[np.intp]:
     """The table index of each float32."""
     bits = x.view(np.uint32)
-    index: npt.NDArray[np.intp] = (
-        (bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)
-    ).astype(np.intp)
+    index: npt.NDArray[np.intp] = ((bits >> np.uint32(15)) & np.uint32(0x1FFFE) | ((bits & np.uint32(0xFFFF)) != 0)).astype(np.intp)
     return index
 
 
@@ -291,19 +278,12 @@ def _magnitudes(values: Float32s, fmt: ScalarFormat, sign: str) -> Float32s:
     negative = values < 0
     if sign == "raise" and negative.any():
         place, value = name_first("x", values, negative)
-        raise ValueError(
-            f"{place} = {value!r} is negative and {fmt.name} is unsigned; pass sign='ignore' to encode the magnitude"
-        )
+        raise ValueError(f"{place} = {value!r} is negative and {fmt.name} is unsigned; pass sign='ignore' to encode the magnitude")
     return np.abs(values)
 
 
 def _encode_stochastic(
-    values: npt.NDArray[Any],
-    fmt: ScalarFormat,
-    overflow: Overflow,
-    nan: NanPolicy,
-    random_bits: object,
-    sr_bits: int,
+    values: npt.NDArray[Any], fmt: ScalarFormat, overflow: Overflow, nan: NanPolicy, random_bits: object, sr_bits: int
 ) -> Codes:
     """Codes of float32 numbers, or of float64 ones that are not rounded before: a rounding moves the turning point."""
     random = check_random_bits(random_bits, values.shape, sr_bits)

@@ -42,12 +42,7 @@ def scale_lanes(
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
     x = prepare_rows(x, profile, steps, bindings)
     sf = elements.decode_table(fmt.scale)[scales][:, None]
-    known = {
-        **bindings,
-        "amax": find_amax(x, profile.amax_nan),
-        "sf": sf,
-        "x": x,
-    }
+    known = {**bindings, "amax": find_amax(x, profile.amax_nan), "sf": sf, "x": x}
     return np.ascontiguousarray(np.broadcast_to(evaluate(steps.scaled, known, ARRAYS), x.shape)), known
 
 
@@ -71,9 +66,7 @@ def encode_given_scale(
     return encode_elements(scaled, known["x"], np.isnan(known["sf"]), chosen, fmt.element), scaled
 
 
-def find_neighbours(
-    scaled: npt.NDArray[Any], element: ElementFormat
-) -> tuple[Codes, Codes, npt.NDArray[np.float64]]:
+def find_neighbours(scaled: npt.NDArray[Any], element: ElementFormat) -> tuple[Codes, Codes, npt.NDArray[np.float64]]:
     """The two codes between which each scaled element lies, the one nearer to zero first, and the fraction of the way.
 
     Args:
@@ -112,9 +105,7 @@ def classify_lanes(scaled: npt.NDArray[Any], x: Float32s, element: ElementFormat
     with np.errstate(invalid="ignore", over="ignore"):
         index = np.clip(np.searchsorted(middles, magnitude), 0, len(middles) - 1)
         lower = np.clip(index - 1, 0, len(middles) - 1)
-        nearest = np.where(
-            np.abs(middles[lower] - magnitude) < np.abs(middles[index] - magnitude), middles[lower], middles[index]
-        )
+        nearest = np.where(np.abs(middles[lower] - magnitude) < np.abs(middles[index] - magnitude), middles[lower], middles[index])
         close = np.abs(magnitude - nearest) <= nearest * _NEAR
         result = np.full(scaled.shape, LaneClass.PLAIN, np.int8)
         result[np.isin(magnitude, grid)] = LaneClass.EXACT

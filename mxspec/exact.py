@@ -376,9 +376,7 @@ def _quantize_with_rule(
 
 def _search_code(bindings: dict[str, Real], error: Expr, element: ElementFormat) -> int:
     """The first code of the least error; NaN errors never replace an earlier code."""
-    errors = [
-        evaluate(error, {**bindings, "q": decode_real(code, element)}, EXACT) for code in range(element.code_count)
-    ]
+    errors = [evaluate(error, {**bindings, "q": decode_real(code, element)}, EXACT) for code in range(element.code_count)]
     best = 0
     for code, candidate in enumerate(errors):
         if reals.less(candidate, errors[best]):
@@ -389,9 +387,7 @@ def _search_code(bindings: dict[str, Real], error: Expr, element: ElementFormat)
 _COMBINE = {ErrorNorm.SQUARED: Op.ADD, ErrorNorm.ABSOLUTE: Op.ADD, ErrorNorm.MAXIMUM: Op.MAX}
 
 
-def _error(
-    block: Sequence[Real], result: ExactBlock, steps: QuantizationSteps, fmt: BlockFormat, b: dict[str, Real]
-) -> Real:
+def _error(block: Sequence[Real], result: ExactBlock, steps: QuantizationSteps, fmt: BlockFormat, b: dict[str, Real]) -> Real:
     assert steps.alternative is not None
     rule = steps.alternative
 
@@ -413,9 +409,7 @@ def _error(
     return EXACT.apply(Op.ROUND, rule.total, (total,))
 
 
-def prepare_block(
-    block: Sequence[Real], profile: Profile, steps: QuantizationSteps, bindings: dict[str, Real]
-) -> Sequence[Real]:
+def prepare_block(block: Sequence[Real], profile: Profile, steps: QuantizationSteps, bindings: dict[str, Real]) -> Sequence[Real]:
     """The elements as the profile's stages see them: flushed and normalized where it does so."""
     if profile.flush_inputs:
         block = [reals.flush_subnormal(x, FLOAT32) for x in block]
@@ -460,20 +454,13 @@ def quantize_block(
     return second if better else first
 
 
-def _dequantize_code(
-    code: int, sf: Real, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Real]
-) -> Real:
+def _dequantize_code(code: int, sf: Real, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Real]) -> Real:
     q = decode_real(code, fmt.element)
     return evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, EXACT)
 
 
 def dequantize_element(
-    code: int,
-    scale_code: int,
-    fmt: str | BlockFormat,
-    *,
-    profile: str | Profile | None = None,
-    tensor_scale: Real | None = None,
+    code: int, scale_code: int, fmt: str | BlockFormat, *, profile: str | Profile | None = None, tensor_scale: Real | None = None
 ) -> Real:
     """The value of one stored element, before it is rounded to an output dtype."""
     fmt, profile = get_block(fmt), get_profile(profile, fmt)

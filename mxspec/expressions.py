@@ -131,9 +131,7 @@ class Choose:
 
     def __str__(self) -> str:
         condition = (
-            f"{self.left} {self.test.value}"
-            if self.test in (Test.IS_NAN, Test.IS_INF)
-            else f"{self.left} {self.test.value} {self.right}"
+            f"{self.left} {self.test.value}" if self.test in (Test.IS_NAN, Test.IS_INF) else f"{self.left} {self.test.value} {self.right}"
         )
         return f"({self.then} if {condition} else {self.otherwise})"
 

@@ -156,9 +156,7 @@ def quantize(
     return np.sort(np.concatenate(left)) if left else np.empty(0, np.intp)
 
 
-def _quantize_chunks(
-    plan: _Plan, x: Float32s, chunks: Iterator[slice], scales: Codes, codes: Codes
-) -> list[npt.NDArray[np.intp]]:
+def _quantize_chunks(plan: _Plan, x: Float32s, chunks: Iterator[slice], scales: Codes, codes: Codes) -> list[npt.NDArray[np.intp]]:
     """Work through chunks; the rows that the plan does not cover, a list for each chunk that has some."""
     k = x.shape[1]
     size = _chunk_blocks(len(x), k) * k
@@ -191,9 +189,7 @@ def _find_maxima(magnitudes: npt.NDArray[np.uint32], k: int) -> npt.NDArray[np.u
     return largest
 
 
-def _fill_table_index(
-    bits: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32], index: npt.NDArray[np.intp]
-) -> None:
+def _fill_table_index(bits: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32], index: npt.NDArray[np.intp]) -> None:
     """`elements.table_index` of float32 bits, without new arrays."""
     np.bitwise_and(bits, _LOW_HALF, out=scratch)
     np.add(scratch, _LOW_HALF, out=scratch)  # sets bit 15 if any of the 15 bits below is set
@@ -202,9 +198,7 @@ def _fill_table_index(
     np.copyto(index, scratch, casting="unsafe")
 
 
-def _make_plan(
-    fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], element_table: Codes
-) -> _Plan | None:
+def _make_plan(fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], element_table: Codes) -> _Plan | None:
     if steps.alternative is not None or steps.normalize is not None or not steps.element.has_table:
         return None
     split = _split_scaled(steps.scaled, fmt, element_table)
@@ -293,12 +287,7 @@ def _scale_table(rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) ->
 
 
 def dequantize(
-    codes: Codes,
-    scales: Codes,
-    fmt: BlockFormat,
-    steps: QuantizationSteps,
-    bindings: dict[str, Any],
-    out: npt.NDArray[Any],
+    codes: Codes, scales: Codes, fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], out: npt.NDArray[Any]
 ) -> bool:
     """Fill out [n, k] from codes [n, k] and scales [n, 1], all contiguous; False where the table would not pay.
 
@@ -324,9 +313,7 @@ def dequantize(
     return True
 
 
-def _tabulate_values(
-    fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], dtype: np.dtype[Any]
-) -> npt.NDArray[Any]:
+def _tabulate_values(fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The value of every scale code (rows) with every element code (columns)."""
     q, sf = elements.decode_table(fmt.element)[np.newaxis, :], elements.decode_table(fmt.scale)[:, np.newaxis]
     values = evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS)
@@ -350,12 +337,7 @@ def _tabulate_pairs(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDA
 
 
 def _dequantize_pairs(
-    codes: Codes,
-    scales: Codes,
-    table: npt.NDArray[Any],
-    positions: npt.NDArray[np.uint16],
-    chunks: Iterator[slice],
-    out: npt.NDArray[Any],
+    codes: Codes, scales: Codes, table: npt.NDArray[Any], positions: npt.NDArray[np.uint16], chunks: Iterator[slice], out: npt.NDArray[Any]
 ) -> None:
     k = codes.shape[1]
     index = np.empty(_chunk_blocks(len(codes), k) * k // 2, np.intp)
@@ -367,9 +349,7 @@ def _dequantize_pairs(
         np.take(table, index[: pairs.size], out=out[chunk].reshape(-1).view(table.dtype), mode="wrap")
 
 
-def _dequantize_single(
-    codes: Codes, scales: Codes, values: npt.NDArray[Any], chunks: Iterator[slice], out: npt.NDArray[Any]
-) -> None:
+def _dequantize_single(codes: Codes, scales: Codes, values: npt.NDArray[Any], chunks: Iterator[slice], out: npt.NDArray[Any]) -> None:
     k = codes.shape[1]
     index = np.empty((_chunk_blocks(len(codes), k), k), np.intp)
     for chunk in chunks:

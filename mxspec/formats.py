@@ -109,10 +109,7 @@ class ScalarFormat:
     def split(self, code: int) -> tuple[int, int]:
         """Sign (0 or 1) and magnitude code of a code."""
         if not 0 <= code < self.code_count:
-            raise ValueError(
-                f"code {code:#x} has more than the {self.bits} bits of {self.name}; "
-                f"allowed are 0 to {self.code_count - 1:#x}"
-            )
+            raise ValueError(f"code {code:#x} has more than the {self.bits} bits of {self.name}; allowed are 0 to {self.code_count - 1:#x}")
         if not self.signed or not code & self.sign_bit:
             return 0, code
         return 1, (self.code_count - code if self.twos_complement else code ^ self.sign_bit)
@@ -192,15 +189,9 @@ def power_of_two(exponent: int) -> Fraction:
     return _power_of_two(exponent)
 
 
-E2M1 = ElementFormat(
-    name="e2m1", bits=4, exponent_bits=2, mantissa_bits=1, bias=1, signed=True, has_zero=True, max_code=0x7
-)
-E2M3 = ElementFormat(
-    name="e2m3", bits=6, exponent_bits=2, mantissa_bits=3, bias=1, signed=True, has_zero=True, max_code=0x1F
-)
-E3M2 = ElementFormat(
-    name="e3m2", bits=6, exponent_bits=3, mantissa_bits=2, bias=3, signed=True, has_zero=True, max_code=0x1F
-)
+E2M1 = ElementFormat(name="e2m1", bits=4, exponent_bits=2, mantissa_bits=1, bias=1, signed=True, has_zero=True, max_code=0x7)
+E2M3 = ElementFormat(name="e2m3", bits=6, exponent_bits=2, mantissa_bits=3, bias=1, signed=True, has_zero=True, max_code=0x1F)
+E3M2 = ElementFormat(name="e3m2", bits=6, exponent_bits=3, mantissa_bits=2, bias=3, signed=True, has_zero=True, max_code=0x1F)
 E4M3 = ElementFormat(
     name="e4m3", bits=8, exponent_bits=4, mantissa_bits=3, bias=7, signed=True, has_zero=True,
     max_code=0x7E, nan_code=0x7F,
@@ -303,9 +294,7 @@ def _unknown(kind: str, given: object, known: Iterable[str]) -> ValueError | Typ
     text = f"unknown {kind} {given!r}; known are {', '.join(names)}"
     if isinstance(given, str) and given in BLOCKS:
         block = BLOCKS[given]
-        return ValueError(
-            f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}"
-        )
+        return ValueError(f"{text}; {given} is a block format, of elements {block.element.name} and scales {block.scale.name}")
     if holders := [b.name for b in BLOCKS.values() if given in (b.element.name, b.scale.name)]:
         return ValueError(f"{text}; {given} is a format of single numbers, which {' and '.join(holders)} hold")
     return refuse_name(given, text, names)

@@ -50,17 +50,14 @@ def as_array(x: object, *, name: str = "x") -> npt.NDArray[Any]:
     if isinstance(x, np.ma.MaskedArray):
         hidden = int(np.ma.getmaskarray(x).sum())
         if hidden:
-            raise ValueError(
-                f"{name} is a masked array with {hidden} masked entries, which have no number; fill them ({name}.filled(0))"
-            )
+            raise ValueError(f"{name} is a masked array with {hidden} masked entries, which have no number; fill them ({name}.filled(0))")
     try:
         return np.asarray(x)
     except ValueError:
         raise ValueError(f"{name} is nested lists of unequal lengths; pass an array, or lists of one length") from None
     except Exception as error:
         raise TypeError(
-            f"{name} is a {type(x).__name__}, which does not convert to an array ({type(error).__name__}: {error}); "
-            "pass a NumPy array"
+            f"{name} is a {type(x).__name__}, which does not convert to an array ({type(error).__name__}: {error}); pass a NumPy array"
         ) from error
 
 

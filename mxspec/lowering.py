@@ -95,7 +95,5 @@ def lost_codes(rule: ElementRule, element: ElementFormat) -> tuple[int, int] | N
 
 def overflow_codes(rule: ElementRule, element: ElementFormat, sign: int) -> tuple[int, int]:
     """The codes of what is rounded beyond the largest value, and of infinity."""
-    finite, infinity = (
-        reals.overflow_code(element, sign, rule.overflow, infinite=i, toward_zero=False) for i in (False, True)
-    )
+    finite, infinity = (reals.overflow_code(element, sign, rule.overflow, infinite=i, toward_zero=False) for i in (False, True))
     return finite, infinity

@@ -224,10 +224,7 @@ def overflow_code(fmt: ScalarFormat, sign: int, overflow: Overflow, *, infinite:
         return fmt.join(sign, fmt.max_code)
     own = fmt.inf_code if fmt.inf_code is not None else fmt.nan_code
     if own is None:
-        raise ValueError(
-            f"{fmt.name} has neither Inf nor NaN, so overflow={overflow.value!r} cannot be honoured; "
-            "use overflow='saturate'"
-        )
+        raise ValueError(f"{fmt.name} has neither Inf nor NaN, so overflow={overflow.value!r} cannot be honoured; use overflow='saturate'")
     if toward_zero and not infinite:
         return fmt.join(sign, fmt.max_code)
     return fmt.join(sign, own)

@@ -153,9 +153,7 @@ def encode_ggml_ue4m3(value: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     return np.where(value > 0, np.where(raw_exponent <= 0, subnormal, normal), 0).astype(np.uint8)
 
 
-def encode_scale(
-    value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat, element: ElementFormat
-) -> npt.NDArray[np.uint8]:
+def encode_scale(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> npt.NDArray[np.uint8]:
     """The scale codes (uint8, value's shape) of a scale expression's values.
 
     value: float32, or float64 from the exact domain; non-negative, Inf or NaN. Zero, Inf and NaN follow `rule.on_zero`,

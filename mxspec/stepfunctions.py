@@ -198,9 +198,7 @@ def _quarter_points(function: StepFunction) -> Bits:
     return np.unique(function.starts[:, None] + lengths[:, None] * np.arange(5) // 4)
 
 
-def _contradictions(
-    compute: ComputeMany, functions: Sequence[StepFunction], further: npt.ArrayLike = ()
-) -> Iterator[str]:
+def _contradictions(compute: ComputeMany, functions: Sequence[StepFunction], further: npt.ArrayLike = ()) -> Iterator[str]:
     points = [np.union1d(_quarter_points(f), np.asarray(further, np.int64)) for f in functions]
     number = np.repeat(np.arange(len(functions)), [p.size for p in points])
     at = np.concatenate(points)
@@ -259,20 +257,14 @@ def rule_grid(rule: ScaleRule) -> tuple[int, ...]:
     return tuple(sorted({*GRID, *near}))
 
 
-def exact_scale(
-    maximum: Real, rule: ScaleRule, scale: ScaleFormat, element: ElementFormat, bindings: Mapping[str, Real]
-) -> int:
+def exact_scale(maximum: Real, rule: ScaleRule, scale: ScaleFormat, element: ElementFormat, bindings: Mapping[str, Real]) -> int:
     """The scale byte that a rule gives to a block's maximum, by the exact model; bindings: leaves of the tensor scale."""
     known = {**bindings, "amax": maximum, "M": reals.make_real(element.max_value)}
     return exact.encode_scale(evaluate(rule.value, known, exact.EXACT), rule, scale, element)
 
 
 def array_scales(
-    maxima: Float32s,
-    rule: ScaleRule,
-    scale: ScaleFormat,
-    element: ElementFormat,
-    bindings: Mapping[str, npt.NDArray[Any]],
+    maxima: Float32s, rule: ScaleRule, scale: ScaleFormat, element: ElementFormat, bindings: Mapping[str, npt.NDArray[Any]]
 ) -> Codes:
     """The scale bytes that a rule gives to maxima, by the array model; bindings: leaves of the tensor scale."""
     known = {**bindings, "amax": maxima, "M": np.asarray(np.float32(float(element.max_value)))}
@@ -295,9 +287,7 @@ def _floats(bits: Bits) -> Float32s:
 
 
 @lru_cache(maxsize=1024)
-def scale_steps(
-    profile: Profile, fmt: BlockFormat, tensor_scale: TensorScale | None = None, *, exact_model: bool = False
-) -> StepFunction:
+def scale_steps(profile: Profile, fmt: BlockFormat, tensor_scale: TensorScale | None = None, *, exact_model: bool = False) -> StepFunction:
     """The scale byte of every block maximum (float32 magnitude bits, infinity and NaN included) under a profile.
 
     Where the profile tries two scales it is the first one. A block whose maximum is NaN holds a NaN and zeros.
@@ -310,9 +300,7 @@ def scale_steps(
     """
     steps = profile.steps(with_tensor_scale=tensor_scale is not None)
     if steps.normalize is not None:
-        raise ValueError(
-            f"{profile.id} normalizes each element first; its scale is not a function of the maximum alone"
-        )
+        raise ValueError(f"{profile.id} normalizes each element first; its scale is not a function of the maximum alone")
     rule = steps.scale
     if exact_model:
         bound = {} if tensor_scale is None else exact.bind_tensor_scale(profile, tensor_scale.real)

@@ -27,11 +27,7 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
         return ""
     shown = found[:_MOST]
     listed = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
-    return (
-        f"did you mean {listed}?"
-        if len(found) <= _MOST
-        else f"did you mean {', '.join(shown)} or one of {len(found) - _MOST} more?"
-    )
+    return f"did you mean {listed}?" if len(found) <= _MOST else f"did you mean {', '.join(shown)} or one of {len(found) - _MOST} more?"
 
 
 def refuse_name(given: object, text: str, known: Iterable[str] = ()) -> ValueError | TypeError:

@@ -50,10 +50,7 @@ class TensorScale:
     converted_from: tuple[TensorScaleKind, int] | None = None
 
     def __init__(
-        self,
-        kind: TensorScaleKindName | TensorScaleKind,
-        bits: float,
-        converted_from: tuple[TensorScaleKind, int] | None = None,
+        self, kind: TensorScaleKindName | TensorScaleKind, bits: float, converted_from: tuple[TensorScaleKind, int] | None = None
     ) -> None:
         object.__setattr__(self, "kind", TensorScaleKind(kind))
         object.__setattr__(self, "bits", _find_bits(bits))
@@ -168,9 +165,7 @@ def derive_tensor_scale(amax_bits: int, profile: Profile) -> TensorScale:
     return TensorScale(profile.tensor.native, bits)
 
 
-def tensor_scale(
-    x: object, fmt: BlockName | str | BlockFormat = "nvfp4", profile: str | Profile | None = None
-) -> TensorScale:
+def tensor_scale(x: object, fmt: BlockName | str | BlockFormat = "nvfp4", profile: str | Profile | None = None) -> TensorScale:
     """The tensor scale that a profile computes for a tensor.
 
     Args:

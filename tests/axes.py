@@ -27,18 +27,38 @@ ROOT = Path(__file__).resolve().parents[1]
 PATH = ROOT / "reports" / "calls.md"
 #: What a session is asked to do with calls, as an axis.
 VERBS = {
-    "probe": "memory: inputs and answers afterwards", "held": "memory: answers held", "reused": "history: other numbers in its memory",
-    "repeated": "history: equal calls", "threads": "threads: one size",
+    "probe": "memory: inputs and answers afterwards",
+    "held": "memory: answers held",
+    "reused": "history: other numbers in its memory",
+    "repeated": "history: equal calls",
+    "threads": "threads: one size",
 }
 SHAPES, LARGEST, SHAPED = "sizes: shapes", "sizes: numbers of the largest, of a product m k n", "history: a shape again, with other numbers"
 VIEWS, THREAD_SIZES, THREAD_OTHERS = "memory: views", "threads: several sizes", "threads: with other functions"
 AFTER, DTYPES, OPTIONS = "history: after other functions", "dtypes", "sets of options"
-AXES = (SHAPES, LARGEST, VIEWS, VERBS["probe"], VERBS["held"], VERBS["reused"], SHAPED, VERBS["repeated"], AFTER, VERBS["threads"],
-        THREAD_SIZES, THREAD_OTHERS, DTYPES, OPTIONS)
+AXES = (
+    SHAPES,
+    LARGEST,
+    VIEWS,
+    VERBS["probe"],
+    VERBS["held"],
+    VERBS["reused"],
+    SHAPED,
+    VERBS["repeated"],
+    AFTER,
+    VERBS["threads"],
+    THREAD_SIZES,
+    THREAD_OTHERS,
+    DTYPES,
+    OPTIONS,
+)
 #: Where an operation has no value on an axis: why.
 NONE = {
     **dict.fromkeys(((name, OPTIONS) for name, o in OPERATIONS.items() if not o.options), "it has no options"),
-    **dict.fromkeys(((name, DTYPES) for name, o in OPERATIONS.items() if not {"x", "out_dtype"} & {*o.arguments}), "it takes bytes, or its dtypes follow from its formats"),
+    **dict.fromkeys(
+        ((name, DTYPES) for name, o in OPERATIONS.items() if not {"x", "out_dtype"} & {*o.arguments}),
+        "it takes bytes, or its dtypes follow from its formats",
+    ),
     ("tensor_scale", VERBS["held"]): "it returns a number",
 }
 
@@ -145,8 +165,10 @@ def render(spy: Spy) -> str:
         f"|---|{'--:|' * len(OPERATIONS)}",
     ]
     for axis in AXES:
-        cells = [f"{n:,}" if (n := spy.count(name, axis)) else "abcdef"[reasons.index(NONE[name, axis])] if (name, axis) in NONE else "**0**"
-                 for name in OPERATIONS]
+        cells = [
+            f"{n:,}" if (n := spy.count(name, axis)) else "abcdef"[reasons.index(NONE[name, axis])] if (name, axis) in NONE else "**0**"
+            for name in OPERATIONS
+        ]
         rows.append(f"| {axis} | {' | '.join(cells)} |")
     return "\n".join([*rows, "", *(f"- {'abcdef'[n]}: {reason}" for n, reason in enumerate(reasons))]) + "\n"
 

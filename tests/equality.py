@@ -66,7 +66,17 @@ def list_targets(tree: Path, scratch: Path) -> dict[str, str]:
     for name, compiler in (("c", ("cc", "-std=c11")), ("cpp", ("g++", "-std=c++17"))):
         library, includes = scratch / f"{name}.so", {f"-I{path.parent}" for path in (tree / "conformance").rglob("mxspec_target.h*")}
         subprocess.run(
-            [*compiler, "-O2", "-shared", "-fPIC", *sorted(includes), "-o", str(library), str(tree / EXAMPLES / name / f"target.{name}"), "-lm"],
+            [
+                *compiler,
+                "-O2",
+                "-shared",
+                "-fPIC",
+                *sorted(includes),
+                "-o",
+                str(library),
+                str(tree / EXAMPLES / name / f"target.{name}"),
+                "-lm",
+            ],
             check=True,
         )
         targets[name] = str(library)
@@ -81,7 +91,9 @@ def check_target(tree: Path, target: str, scratch: Path) -> dict[str, Any]:
     if not out.exists():
         raise SystemExit(f"{tree}: mxspec check {target} wrote no result:\n{done.stdout}{done.stderr}")
     rows = {r["id"]: r for r in json.loads(out.read_text("ascii"))["requirements"] if r["id"].rpartition("/")[2] not in CALLS}
-    lines = {i: (r["verdict"], r.get("failing", 0), next(iter(r.get("failing_cases", ())), "").removesuffix("@float32")) for i, r in rows.items()}
+    lines = {
+        i: (r["verdict"], r.get("failing", 0), next(iter(r.get("failing_cases", ())), "").removesuffix("@float32")) for i, r in rows.items()
+    }
     return {"exit code": done.returncode, **lines}
 
 

@@ -143,7 +143,9 @@ def list_lacking(report: Mapping[str, Any], rows: Iterable[tuple[str, str, bool]
 @click.option("--node", default="node", show_default=True, help="The program that runs JavaScript.")
 @click.option("--write", is_flag=True, help="Write the report.")
 @click.option("--add", is_flag=True, help="Ask only about profiles of which the report lacks a row; the others keep their results.")
-@click.option("--files", type=click.Path(file_okay=False, path_type=Path), help="Write the judged program into this folder, and do nothing else.")
+@click.option(
+    "--files", type=click.Path(file_okay=False, path_type=Path), help="Write the judged program into this folder, and do nothing else."
+)
 def main(wanted: tuple[str, ...], blocks: int, full: bool, node: str, write: bool, add: bool, files: Path | None) -> None:
     """Compare and judge."""
     if files is not None:
@@ -172,7 +174,9 @@ def main(wanted: tuple[str, ...], blocks: int, full: bool, node: str, write: boo
             report = check(command, quick=not full, data=[])
             judged += summarize(report, name)
             scalars.update((row["requirement"], row) for row in judge_scalars(report))
-            print(name, *(f"{r['format']}: {r['conclusion']}" for r in judged if r["profile"] == name), sep="  ", file=sys.stderr, flush=True)
+            print(
+                name, *(f"{r['format']}: {r['conclusion']}" for r in judged if r["profile"] == name), sep="  ", file=sys.stderr, flush=True
+            )
     wrong = [*(r for r in compared if r["differ"]), *(r for r in judged if r["failed"]), *(r for r in scalars.values() if r["failing"])]
     for row in wrong:
         print(row, file=sys.stderr)

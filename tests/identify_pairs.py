@@ -67,9 +67,7 @@ def main() -> None:
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     # A pair to a line.
     text = json.dumps(document, indent=1)
-    text = re.sub(
-        r'": \{\s+("lanes": \[[^]]*\]|"why": "[^"]*")(,\s+"tensor_amax": "[0-9a-f]*")?\s+\}', _on_one_line, text
-    )
+    text = re.sub(r'": \{\s+("lanes": \[[^]]*\]|"why": "[^"]*")(,\s+"tensor_amax": "[0-9a-f]*")?\s+\}', _on_one_line, text)
     write_file(REPORT, (text + "\n").encode("ascii"))
 
 

@@ -18,9 +18,7 @@ T = TypeVar("T")
 SEARCHES = 8
 
 
-def shrink_to(
-    strategy: SearchStrategy[T], condition: Callable[[T], bool], small: Callable[[T], bool], *, limits: settings
-) -> T:
+def shrink_to(strategy: SearchStrategy[T], condition: Callable[[T], bool], small: Callable[[T], bool], *, limits: settings) -> T:
     """The end of the first search that is `small`; AssertionError where none of SEARCHES is."""
     ends = []
     for start in range(SEARCHES):

@@ -17,20 +17,7 @@ from mxspec.formats import BlockFormat, ElementFormat, get_block, power_of_two
 from mxspec.scales import log2f_thresholds, significand_bits
 from mxspec_vectors.points import TENSOR_AMAXES
 
-from tests.support import (
-    FLOAT_TYPES,
-    FLT_MAX,
-    INF,
-    MIN_NORMAL,
-    NAN_BITS,
-    SIGN,
-    Array,
-    around,
-    float_bits,
-    floats,
-    magnitudes,
-    real,
-)
+from tests.support import FLOAT_TYPES, FLT_MAX, INF, MIN_NORMAL, NAN_BITS, SIGN, Array, around, float_bits, floats, magnitudes, real
 
 _SPECIAL = (0, 1, MIN_NORMAL - 1, MIN_NORMAL, FLT_MAX - 1, FLT_MAX, INF)
 #: Powers of two by which blocks are moved: ordinary ones, and those where float32 or the scale's range ends.

@@ -152,9 +152,7 @@ class ExactValues:
         """The exact value of one element."""
         key = code, scale_code
         if key not in self._known:
-            self._known[key] = exact.dequantize_element(
-                code, scale_code, self._fmt, profile=self._profile, tensor_scale=self._scale
-            )
+            self._known[key] = exact.dequantize_element(code, scale_code, self._fmt, profile=self._profile, tensor_scale=self._scale)
         return self._known[key]
 
     def bits(self, codes: Codes, scales: Codes, dtype: str = "float32") -> Array:

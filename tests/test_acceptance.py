@@ -22,9 +22,7 @@ NORMATIVE_MX = ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"]
 K = 32
 
 
-def answers(
-    x: Float32s, fmt: str, profile: str = "mx-floor", **options: Any
-) -> tuple[tuple[LegalRow, ...], int, Codes]:
+def answers(x: Float32s, fmt: str, profile: str = "mx-floor", **options: Any) -> tuple[tuple[LegalRow, ...], int, Codes]:
     """Legal rows of a block, and the canonical scale and codes."""
     result = mxspec.quantize(x, fmt, profile=profile, **options)
     scale = int(result.scales[0])
@@ -226,9 +224,7 @@ def test_int8_lowest_beside_infinities() -> None:
         assert accepted(rows, scale, other, "mxint8") is fine
 
 
-@pytest.mark.parametrize(
-    "profile", ["gguf-0.19/mxfp4", "torchao-0.18/mx/floor/eager", "microxcaling-7bc4195/mxfp/nearest"]
-)
+@pytest.mark.parametrize("profile", ["gguf-0.19/mxfp4", "torchao-0.18/mx/floor/eager", "microxcaling-7bc4195/mxfp/nearest"])
 def test_descriptive_profiles_have_one_answer(profile: str) -> None:
     for special in (np.inf, np.nan, 0.0):
         x = ordinary()
@@ -260,12 +256,7 @@ def test_rows() -> None:
     assert anything.matches(0xFF, np.array([9, 9, 9], np.uint8), is_nan)
     assert not anything.matches(0xFE, codes, is_nan)
     ranged = LegalRow(3, 6, (0, 0, 0), (0x0F, 0x00, 0x00), nan_lanes=(2,))
-    assert [ranged.matches(s, np.array([0xF0, 7, 0x7F], np.uint8), is_nan) for s in (2, 3, 6, 7)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [ranged.matches(s, np.array([0xF0, 7, 0x7F], np.uint8), is_nan) for s in (2, 3, 6, 7)] == [False, True, True, False]
     assert not ranged.matches(4, np.array([0xF0, 7, 0x7E], np.uint8), is_nan)
     assert not ranged.matches(4, np.array([0x01, 7, 0x7F], np.uint8), is_nan)
 

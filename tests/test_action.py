@@ -16,7 +16,10 @@ from mxspec_conformance.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 RIGHT = "from mxspec_conformance.mutants.reference import Reference\n_r = Reference('mx-floor')\nNAME, VERSION, FORMATS = 'k', '1', ['mxfp4']\ndef quantize(x, fmt): return _r.quantize(x, fmt)\n"
-WRONG = RIGHT.replace("Reference('mx-floor')", "__import__('mxspec_conformance.scoring.subjects').scoring.subjects.find_subject('mutant/quantize/mxfp4/mx-floor/ties-away').build()")
+WRONG = RIGHT.replace(
+    "Reference('mx-floor')",
+    "__import__('mxspec_conformance.scoring.subjects').scoring.subjects.find_subject('mutant/quantize/mxfp4/mx-floor/ties-away').build()",
+)
 
 
 CLAIMED = f"PROFILE = 'mx-floor'\n{RIGHT}"
@@ -25,7 +28,13 @@ CLAIMED = f"PROFILE = 'mx-floor'\n{RIGHT}"
 def read_action() -> tuple[dict[str, str], str]:
     """The inputs' defaults, and the script of the last step."""
     text = (ROOT / "action.yml").read_text("utf-8")
-    inputs = dict(re.findall(r"^  (\w+):\n    description: .*\n(?:    required: true\n)?(?:    default: \"(.*)\"\n)?", text.partition("outputs:")[0], re.MULTILINE))
+    inputs = dict(
+        re.findall(
+            r"^  (\w+):\n    description: .*\n(?:    required: true\n)?(?:    default: \"(.*)\"\n)?",
+            text.partition("outputs:")[0],
+            re.MULTILINE,
+        )
+    )
     script = text.rpartition("      run: |\n")[2]
     return inputs, "\n".join(line[8:] for line in script.splitlines())
 
@@ -39,7 +48,9 @@ def run_action(folder: Path, **given: str) -> tuple[int, str]:
     environment: dict[str, Any] = os.environ | {f"MX_{name.upper()}": given.get(name, default) for name, default in inputs.items()}
     environment |= {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(folder / "summary.md")}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 

@@ -140,10 +140,7 @@ class TestConversions:
         numbers = ~np.isnan(values)
         assert np.array_equal(_convert.find_codes(values[numbers], element), codes[numbers])
         for wrong in (np.nan, 1.03125 + 2**-20):
-            with (
-                np.errstate(invalid="ignore"),
-                pytest.raises(ValueError, match=f"without an {element} code"),
-            ):
+            with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=f"without an {element} code"):
                 _convert.find_codes(np.array([1, wrong], np.float32), element)
 
 

@@ -78,9 +78,7 @@ def test_contracts_on_arrays_equal_the_exact_ones(fmt: AffineFormat) -> None:
             got = affine.dequantize(codes, scales, stored, fmt, dtype=dtype, contract=contract)
             for row in range(0, len(inputs), 1 if dtype == fmt.dtype else 7):
                 for column in range(0, fmt.group, 5):
-                    value = exact.dequantize_code(
-                        int(codes[row, column]), inputs[row].scale, inputs[row].offset, fmt, contract
-                    )
+                    value = exact.dequantize_code(int(codes[row, column]), inputs[row].scale, inputs[row].offset, fmt, contract)
                     bits = encode_real(value, FLOATS[dtype], overflow=Overflow.OWN)
                     assert int(words(got)[row, column]) & 0x7FFFFFFF == bits & 0x7FFFFFFF if value.nan else int(words(got)[row, column]) == bits, (
                         contract.name, dtype, inputs[row].slug, column,
@@ -90,9 +88,7 @@ def test_contracts_on_arrays_equal_the_exact_ones(fmt: AffineFormat) -> None:
 def test_a_sum_is_rounded_to_odd() -> None:
     random = rng("affine", "odd")
     for _ in range(300):
-        a, b = (
-            random.choice((1, -1)) * (random.getrandbits(24) + 1) * 2.0 ** random.randint(-80, 80) for _ in range(2)
-        )
+        a, b = (random.choice((1, -1)) * (random.getrandbits(24) + 1) * 2.0 ** random.randint(-80, 80) for _ in range(2))
         total = Fraction(a) + Fraction(b)
         got = add_to_odd(np.array([a]), np.array([b]))[0]
         if Fraction(float(got)) == total:
@@ -206,9 +202,7 @@ def test_orders_of_a_product_and_the_linear_layer() -> None:
     factored = affine.quantized_matmul(a, w.tensor, out=np.float32, order=Order.FACTORED)
     assert np.any(wide != factored)
     bias = np.arange(4, dtype=np.float16)
-    assert np.array_equal(
-        affine.quantized_linear(a, w, bias), (sequential.astype(np.float32) + bias).astype(np.float16)
-    )
+    assert np.array_equal(affine.quantized_linear(a, w, bias), (sequential.astype(np.float32) + bias).astype(np.float16))
     assert affine.quantized_linear(a[0], w).shape == (4,)
 
 

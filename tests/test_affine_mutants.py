@@ -59,8 +59,6 @@ def test_ids_are_unique_and_steps_exist() -> None:
 
 def test_the_record_is_of_this_catalogue_and_nothing_survives() -> None:
     record = json.loads(RECORD.read_text("ascii"))
-    assert {(r["mutant"], r["format"]) for r in record["rows"]} == {
-        (m.id, f) for m in AFFINE_MUTANTS for f in m.formats
-    }
+    assert {(r["mutant"], r["format"]) for r in record["rows"]} == {(m.id, f) for m in AFFINE_MUTANTS for f in m.formats}
     assert record["survivors"] == []
     assert all(r["claimed"] and (r["claimed_only"] or r["blind"]) for r in record["rows"])

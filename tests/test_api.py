@@ -339,7 +339,15 @@ class TestUsing:
     def test_cut(self) -> None:
         x = np.linspace(-3, 3, 3 * 4 * 96, dtype=np.float32).reshape(3, 4, 96)
         t = mxspec.quantize(x, "mxfp4")
-        for key in (1, -1, slice(1, 3), (slice(None), 2), (..., slice(32, 96)), (0, slice(None, None, -1)), (slice(2, 0, -1), 3, slice(64))):
+        for key in (
+            1,
+            -1,
+            slice(1, 3),
+            (slice(None), 2),
+            (..., slice(32, 96)),
+            (0, slice(None, None, -1)),
+            (slice(2, 0, -1), 3, slice(64)),
+        ):
             assert t[key] == mxspec.quantize(np.ascontiguousarray(x[key]), "mxfp4")
         assert len(t) == 3
         assert [part.shape for part in t] == [(4, 96)] * 3
@@ -356,6 +364,7 @@ class TestUsing:
             assert pickle.loads(pickle.dumps(t)) == t
             assert copy.deepcopy(t) == t
             assert copy.copy(t) == t
+
 
 def test_tensor_scales_as_numbers() -> None:
     assert TensorScale("decode", 0.001) == TensorScale("decode", 0x3A83126F)

@@ -12,13 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("", "vectors", "conformance", "gpu")
-PACKAGES = (
-    "mxspec",
-    "vectors/mxspec_vectors",
-    "gpu/mxspec_gpu",
-    "conformance/mxspec_conformance",
-    "conformance/mxspec_lab",
-)
+PACKAGES = ("mxspec", "vectors/mxspec_vectors", "gpu/mxspec_gpu", "conformance/mxspec_conformance", "conformance/mxspec_lab")
 
 
 def lint(root: Path) -> subprocess.CompletedProcess[str]:

@@ -13,14 +13,7 @@ from mxspec.formats import BLOCKS, get_block
 from mxspec.profiles import get_profile
 from mxspec_lab.interop import compare, draw_inputs, requantize
 from mxspec_lab.libraries import ask
-from mxspec_lab.model_level import (
-    BOUNDED,
-    DISTRIBUTIONS,
-    bound_element_error,
-    check_bound,
-    list_methods,
-    measure_error,
-)
+from mxspec_lab.model_level import BOUNDED, DISTRIBUTIONS, bound_element_error, check_bound, list_methods, measure_error
 
 ATLAS = Path(__file__).resolve().parents[1] / "reports" / "atlas"
 

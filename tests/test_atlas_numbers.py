@@ -34,9 +34,13 @@ ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 WORDS = dict(enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"], 2))
 #: Numbers in digits and in words; not digits within names such as float32, MXFP4 and C99.
-NUMBER = re.compile(rf"(?<![\w.#-])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(WORDS.values())}|tenth|half|hundred|thousand)(?!\w)", re.IGNORECASE)
+NUMBER = re.compile(
+    rf"(?<![\w.#-])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(WORDS.values())}|tenth|half|hundred|thousand)(?!\w)", re.IGNORECASE
+)
 #: What is no measure: versions, names, powers, and exit codes, which tests/test_cli.py asks for.
-NAMES = re.compile(r"Python 3\.11\+|2\^32|2:4|exit code (?:is )?\d|\d if not, \d if something|and \d if mxspec|two (?:targets|profiles)\b", re.IGNORECASE)
+NAMES = re.compile(
+    r"Python 3\.11\+|2\^32|2:4|exit code (?:is )?\d|\d if not, \d if something|and \d if mxspec|two (?:targets|profiles)\b", re.IGNORECASE
+)
 #: Pages, or one section of a page.
 PAGES = ("README.md", "docs/reports.md#The site", "reports/atlas/README.md", "docs/checkpoints.md#Attribute")
 

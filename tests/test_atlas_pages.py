@@ -70,7 +70,7 @@ def test_every_layout_has_a_page_that_says_it_all() -> None:
 def test_a_word_of_bits_holds_its_bits_and_marks_what_differs() -> None:
     e2m1 = get_scalar("e2m1")
     text = str(write_word(draw_code(5, e2m1, 7)))
-    assert text == "<span class=\"word wrong\"><b>5</b><span><i class=s>0</i><i class=e>1<b>0</b></i><i class=f>1</i></span><em>3</em></span>"
+    assert text == '<span class="word wrong"><b>5</b><span><i class=s>0</i><i class=e>1<b>0</b></i><i class=f>1</i></span><em>3</em></span>'
     nan = str(write_word(draw_code(0xFFC00001, FLOAT32)))
     assert re.sub(r"<[^>]+>", "", nan) == f"ffc00001{0xFFC00001:032b}NaN"
     assert nan.startswith("<span class=word>")
@@ -121,7 +121,11 @@ def test_every_symbol_of_a_profile_s_steps_is_explained() -> None:
     names += [f"_{domain.value}" for domain in Domain if domain is not Domain.EXACT]
     for profile in list_profiles():
         text = " ".join(row.value for row in list_steps(profile))
-        used = {name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w.-])" if name[0] != "_" else rf"{re.escape(name)}(?![\w.])", text)}
+        used = {
+            name
+            for name in names
+            if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w.-])" if name[0] != "_" else rf"{re.escape(name)}(?![\w.])", text)
+        }
         assert "x" in used
         assert used <= {name for name, _ in list_symbols(profile)}, profile.id
 

@@ -259,7 +259,11 @@ def test_a_contract_that_cannot_be_read_or_names_what_there_is_not(tmp_path: Pat
     containers.quantize_checkpoint(write_source(tmp_path / "s.safetensors", weights()), out, "mxfp4", PLAIN)
     table, data = split_safetensors(out)
     said = table["__metadata__"][KEY]
-    changed = {"{": "mxspec.contract", said.replace("mx-floor", "mx-flor"): "'mx-flor'|mx-flor of mxfp4", said.replace('"mxfp4"', '"nvfp4"'): "1 of 1"}
+    changed = {
+        "{": "mxspec.contract",
+        said.replace("mx-floor", "mx-flor"): "'mx-flor'|mx-flor of mxfp4",
+        said.replace('"mxfp4"', '"nvfp4"'): "1 of 1",
+    }
     for text, words in changed.items():
         table["__metadata__"][KEY] = text
         rewrite(out, table, data)

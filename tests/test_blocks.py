@@ -17,19 +17,7 @@ from mxspec.rounding import NanPolicy, Rounding
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_vectors.inputs import quantize_inputs
 
-from tests.support import (
-    FLOAT_TYPES,
-    NAN,
-    Array,
-    Codes,
-    ExactValues,
-    Float32s,
-    assert_same,
-    float_bits,
-    floats,
-    reals_of,
-    rng,
-)
+from tests.support import FLOAT_TYPES, NAN, Array, Codes, ExactValues, Float32s, assert_same, float_bits, floats, reals_of, rng
 
 FORMATS = sorted(BLOCKS)
 AMAX_40 = float_bits(40)
@@ -39,10 +27,7 @@ def tensor(shape: tuple[int, ...], name: str) -> Float32s:
     """Numbers of mixed size and sign, many on quarters, some special."""
     draw = rng("tensor", name)
     size = int(np.prod(shape))
-    values = [
-        draw.choice((draw.randrange(-64, 65) / 4, draw.gauss(0, 1), draw.gauss(0, 2.0**-20), 0.0, -0.0))
-        for _ in range(size)
-    ]
+    values = [draw.choice((draw.randrange(-64, 65) / 4, draw.gauss(0, 1), draw.gauss(0, 2.0**-20), 0.0, -0.0)) for _ in range(size)]
     return np.array(values, np.float32).reshape(shape)
 
 
@@ -172,9 +157,7 @@ def test_input_dtypes(fmt: str, kind: str) -> None:
     assert_same(got.scales, expected.scales)
     if fmt == "nvfp4":
         scale = TensorScale.from_float("amax", 40)
-        assert_same(
-            mxspec.quantize(x, fmt, tensor_scale=scale).codes, mxspec.quantize(wide, fmt, tensor_scale=scale).codes
-        )
+        assert_same(mxspec.quantize(x, fmt, tensor_scale=scale).codes, mxspec.quantize(wide, fmt, tensor_scale=scale).codes)
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -252,11 +235,7 @@ def exact_tile(x: Float32s, profile_name: str, scale: TensorScale | None) -> tup
             amax = exact.find_amax(reals_of(tile), profile.amax_nan)
             for row in range(16):
                 block = exact.quantize_block(
-                    reals_of(tile[row]),
-                    "nvfp4",
-                    profile=profile,
-                    amax=amax,
-                    tensor_scale=None if scale is None else scale.real,
+                    reals_of(tile[row]), "nvfp4", profile=profile, amax=amax, tensor_scale=None if scale is None else scale.real
                 )
                 codes[top + row, left : left + 16] = block.codes
                 scales[top + row, left // 16] = block.scale_code

@@ -69,10 +69,7 @@ def test_a_counterexample_ends_with_one_and_is_drawn(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("--format", "nvfp4", "--block", "16x16"),
-            "there is no proof by pairs: blocks of 16 x 16 take their maximum from",
-        ),
+        (("--format", "nvfp4", "--block", "16x16"), "there is no proof by pairs: blocks of 16 x 16 take their maximum from"),
         (("--format", "nvfp4", "--block", "wide"), "--block 'wide' is not ROWSxCOLUMNS"),
         (("--format", "mxfp4", "--shard", "3"), "--shard '3' is not I/N"),
         (("--format", "mxfp4", "--profile", "mx-flor"), "has no profile 'mx-flor'; among its"),

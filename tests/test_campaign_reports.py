@@ -62,9 +62,7 @@ def test_proof_covers_every_chunk_and_rests_on_tested_independence(proof: dict[s
 def test_proofs_digests_are_those_of_the_profile_as_it_is_now(proof: dict[str, Any]) -> None:
     for claim in (c for c in proof["details"]["claims"] if c["what"] == "pairs"):
         answers = answers_of(proof, claim)
-        assert answers.digest() == claim["answers_digest"], (
-            "the profile's arithmetic has changed: run mxspec prove again"
-        )
+        assert answers.digest() == claim["answers_digest"], "the profile's arithmetic has changed: run mxspec prove again"
         chunks = answers.space.chunks()
         number = rng("proof", claim["dtype"], proof["target"]["name"]).randrange(len(chunks))
         if not claim["wrong"]:
@@ -86,10 +84,7 @@ def test_broken_target_has_a_counterexample_at_its_threshold() -> None:
     lanes = element["first"]["given"]["x"]
     assert len(lanes) <= 2
     bits = [int(v.split(" ")[0], 16) for v in lanes.values()]
-    quotients = {
-        abs(float(np.uint32(b).view(np.float32))) / 2.0 ** (int(element["first"]["expected"]["scale"], 16) - 127)
-        for b in bits
-    }
+    quotients = {abs(float(np.uint32(b).view(np.float32))) / 2.0 ** (int(element["first"]["expected"]["scale"], 16) - 127) for b in bits}
     assert 1.1875 in quotients
 
 

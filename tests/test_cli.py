@@ -254,10 +254,7 @@ def test_lists_as_json(run: Run) -> None:
 # Exit codes
 
 
-@pytest.mark.parametrize(
-    ("target", "code"),
-    [("good", 0), ("wrong", 1), ("garbage", 1), ("refuses", 2)],
-)
+@pytest.mark.parametrize(("target", "code"), [("good", 0), ("wrong", 1), ("garbage", 1), ("refuses", 2)])
 def test_exit_codes_of_check(run: Run, targets: dict[str, Path], target: str, code: int) -> None:
     result = run("check", targets[target], "--in-process", "--failures", 0)
     assert (result.code, result.err) == (code, "")
@@ -358,11 +355,20 @@ def test_no_memory_is_no_defect(targets: dict[str, Path], monkeypatch: pytest.Mo
 
 def test_only_with_nothing_to_judge(run: Run, targets: dict[str, Path]) -> None:
     """The message says what the glob resembles, and what lists the ids."""
-    for glob, meant in (("quantise/mxint8/nan", "quantize/mxint8/nan"), ("tie-even/", ""), ("tieeven", "*/*/tie-even"), ("scale/mxitn8/*", "scale/mxint8/*"), ("quantize/mxint8", "quantize/mxint8/*"), ("bogus", "")):
+    for glob, meant in (
+        ("quantise/mxint8/nan", "quantize/mxint8/nan"),
+        ("tie-even/", ""),
+        ("tieeven", "*/*/tie-even"),
+        ("scale/mxitn8/*", "scale/mxint8/*"),
+        ("quantize/mxint8", "quantize/mxint8/*"),
+        ("bogus", ""),
+    ):
         result = run("check", targets["good"], "--in-process", "--only", glob)
         assert (result.code, result.out) == (2, "")
         first, second = result.err.splitlines()
-        assert first == f"mxspec: good: no requirement of what was judged fits --only {glob!r}" + (f"; did you mean {meant!r}?" if meant else "")
+        assert first == f"mxspec: good: no requirement of what was judged fits --only {glob!r}" + (
+            f"; did you mean {meant!r}?" if meant else ""
+        )
         assert second.endswith("`pytest --mxspec-target TARGET --collect-only -q` lists those of a target")
 
 
@@ -433,9 +439,7 @@ def encode(x, element): return mxspec.encode(x, element, sign="ignore"{policy})
 
 
 @pytest.mark.parametrize(
-    ("policy", "fp8"),
-    [("", 0), (", nan='max-positive'", 1), (", nan='zero'", 1)],
-    ids=["the default", "the largest value", "zero"],
+    ("policy", "fp8"), [("", 0), (", nan='max-positive'", 1), (", nan='zero'", 1)], ids=["the default", "the largest value", "zero"]
 )
 def test_policies_for_nan_are_open_but_for_fp8(run: Run, tmp_path: Path, policy: str, fp8: int) -> None:
     path = tmp_path / "policy.py"
@@ -545,21 +549,15 @@ def test_truncated_and_missing_files_are_found(run: Run, vectors: Path, targets:
     missing.unlink()
     truncate(cut)
     before = snapshot(vectors)
-    for args in (
-        ["check", targets["good"], "--in-process"],
-        ["vectors", "export", "out", "--kind", "npz", "--format", "mxint8"],
-    ):
+    for args in (["check", targets["good"], "--in-process"], ["vectors", "export", "out", "--kind", "npz", "--format", "mxint8"]):
         result = run(*args)
         assert (result.code, result.out) == (2, "")
         assert result.err.startswith(f"mxspec: {cut} has SHA-256 ")
-        assert result.err.endswith(
-            "the file is truncated or edited: restore it, or rebuild with `mxspec vectors build`\n"
-        )
+        assert result.err.endswith("the file is truncated or edited: restore it, or rebuild with `mxspec vectors build`\n")
     verified = run("vectors", "verify", vectors, "--no-model")
     assert (verified.code, verified.out) == (1, "")
     assert verified.err == (
-        "scale/mxint8.json: does not exist\n"
-        "quantize/mxint8.json: SHA-256 differs from the index; the file is truncated or edited\n"
+        "scale/mxint8.json: does not exist\nquantize/mxint8.json: SHA-256 differs from the index; the file is truncated or edited\n"
     )
     assert snapshot(vectors) == before
     assert not Path("out").exists()
@@ -570,9 +568,7 @@ def test_truncated_and_missing_files_are_found(run: Run, vectors: Path, targets:
 
 
 @pytest.mark.parametrize("command", [["verify", "vectors"], ["list"], ["list", "--json"]], ids=" ".join)
-def test_a_truncated_index_is_found(
-    run: Run, vectors: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_truncated_index_is_found(run: Run, vectors: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     truncate(vectors / "index.json")
     monkeypatch.chdir(vectors.parent)
     vectors = Path("vectors") if "verify" in command else vectors

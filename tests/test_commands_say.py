@@ -113,7 +113,11 @@ def test_a_negative_tensor_scale_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("nul.py", b"NAME = 'a\0b'\n", "nul.py: source code string cannot contain null bytes; the file is not valid Python; save it as UTF-8"),
+        (
+            "nul.py",
+            b"NAME = 'a\0b'\n",
+            "nul.py: source code string cannot contain null bytes; the file is not valid Python; save it as UTF-8",
+        ),
         ("wide.py", "NAME = 'a'\n".encode("utf-16"), "the file is not valid Python; save it as UTF-8"),
         ("line.py", b"NAME = (\n", "line.py, line 1: "),
     ],

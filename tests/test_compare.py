@@ -119,6 +119,7 @@ class TestImpact:
         del document["formats"][0]["impact"]  # an older result
         assert read_report(document).formats[0].impact == []
 
+
 class TestFiles:
     """`read_numbers`."""
 
@@ -131,9 +132,7 @@ class TestFiles:
     def test_safetensors(self, tmp_path: Path) -> None:
         path = tmp_path / "m.safetensors"
         half = X.astype(ml_dtypes.bfloat16)
-        save_file(
-            {"a": X, "b": half, "c": X.astype(np.float16), "norm": X[0], "codes": np.zeros((4, 4), np.uint8)}, path
-        )
+        save_file({"a": X, "b": half, "c": X.astype(np.float16), "norm": X[0], "codes": np.zeros((4, 4), np.uint8)}, path)
         found = {t.name: t.values for t in read_numbers(path)}
         assert sorted(found) == ["a", "b", "c"]
         assert_same(found["b"], half.astype(np.float32))
@@ -197,16 +196,12 @@ class TestCompare:
     def test_the_command(self, tmp_path: Path) -> None:
         np.save(tmp_path / "x.npy", X)
         json_file, html = tmp_path / "c.json", tmp_path / "c.html"
-        done = run(
-            "compare", tmp_path / "x.npy", "--format", "mxfp4", "--format", "nvfp4", "--json", json_file, "--html", html
-        )
+        done = run("compare", tmp_path / "x.npy", "--format", "mxfp4", "--format", "nvfp4", "--json", json_file, "--html", html)
         assert done.exit_code == 0, done.output
         document = json.loads(json_file.read_bytes())
         assert [(o["format"], o["bits"]) for o in document["outcomes"][:1]] == [("mxfp4", 4.25)]
         for o in document["outcomes"]:
-            assert re.search(
-                rf"^{re.escape(o['profile'])} +{o['format']} +{o['bits']:g} +{o['sqnr']:.2f} ", done.output, re.M
-            )
+            assert re.search(rf"^{re.escape(o['profile'])} +{o['format']} +{o['bits']:g} +{o['sqnr']:.2f} ", done.output, re.M)
         assert sum(document["exponents"].values()) + document["zeros"] == X.size
         page = html.read_text("utf-8")
         assert page.count("<svg") == 1 + 2 * 2
@@ -228,9 +223,7 @@ class TestCompare:
             (["x.npy", "--profile", "mx-floor", "--all"], "pass --profile or --all, not both"),
         ],
     )
-    def test_what_is_asked_wrongly(
-        self, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_is_asked_wrongly(self, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         np.save("x.npy", X)
         done = run("compare", *arguments)

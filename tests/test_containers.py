@@ -106,9 +106,7 @@ def test_gguf_without_companion_decodes_as_the_package_does(tmp_path: Path) -> N
     writer.close()
     ours = open_checkpoint(tmp_path / "x.gguf").read("a")
     assert ours.tensor_scale is None
-    values = gguf.quants.dequantize(
-        gguf.GGUFReader(tmp_path / "x.gguf").tensors[0].data, gguf.GGMLQuantizationType.NVFP4
-    )
+    values = gguf.quants.dequantize(gguf.GGUFReader(tmp_path / "x.gguf").tensors[0].data, gguf.GGMLQuantizationType.NVFP4)
     # The package's zeros have the signs of its products; ggml's are +0.
     assert np.array_equal(ours.dequantize(), values)
 
@@ -165,9 +163,7 @@ def test_gpt_oss_values(tmp_path: Path) -> None:
 def block_tensor(form: Form, rows: int = 6, columns: int = 192) -> mxspec.BlockTensor:
     """A tensor of a form's format, of the form's own kind of scale."""
     rows = -(-rows // form.rows_multiple) * form.rows_multiple
-    values = np.array(
-        [[rng(form.convention, i, j).gauss(0, 1) for j in range(columns)] for i in range(rows)], np.float32
-    )
+    values = np.array([[rng(form.convention, i, j).gauss(0, 1) for j in range(columns)] for i in range(rows)], np.float32)
     fmt = form.format
     if form.tensor_scale is None:
         return mxspec.quantize(values, fmt)
@@ -190,28 +186,20 @@ def test_what_is_written_is_read_back_by_us_and_by_the_library(form: Form, tmp_p
         return
     stored = dict(deserialize(path.read_bytes()))
     ours = read_header(path).tensors
-    assert {t.name: (t.dtype, stored_bytes(t)) for t in ours} == {
-        n: (t["dtype"], bytes(t["data"])) for n, t in stored.items()
-    }
+    assert {t.name: (t.dtype, stored_bytes(t)) for t in ours} == {n: (t["dtype"], bytes(t["data"])) for n, t in stored.items()}
     with safe_open(path, "numpy") as file:
         assert set(file.keys()) == set(stored)
     scales = stored["layer.proj" + (form.scales.suffix if form.scales else "")]
     expected = tensor.scales
     if form.tiled:
-        assert (
-            layouts.unpack(np.frombuffer(bytes(scales["data"]), np.uint8), "128x4", expected.shape).tobytes()
-            == expected.tobytes()
-        )
+        assert layouts.unpack(np.frombuffer(bytes(scales["data"]), np.uint8), "128x4", expected.shape).tobytes() == expected.tobytes()
         assert tuple(scales["shape"]) == (128, -(-expected.shape[1] // 4) * 4)
     else:
         assert bytes(scales["data"]) == expected.tobytes()
 
 
 def test_header_bytes_are_those_of_the_package(tmp_path: Path) -> None:
-    tensors = {
-        f't{i}.\u00e9"\\/': (dtype, (4,), bytes(SAFETENSORS_BITS[dtype] * 4 // 8))
-        for i, dtype in enumerate(LIBRARY_DTYPES)
-    }
+    tensors = {f't{i}.\u00e9"\\/': (dtype, (4,), bytes(SAFETENSORS_BITS[dtype] * 4 // 8)) for i, dtype in enumerate(LIBRARY_DTYPES)}
     path = write_safetensors(tmp_path / "x.safetensors", tensors, {"format": "pt\n\u00e9"})
     header = read_header(path)
     data, placed = lay_out(header.tensors[::-1], header.metadata, path)
@@ -222,9 +210,7 @@ def test_header_bytes_are_those_of_the_package(tmp_path: Path) -> None:
 def test_input_scales_are_written(tmp_path: Path) -> None:
     form = next(f for f in list_forms("modelopt"))
     given = TensorScale.from_float("decode", 0.25)
-    containers.write(
-        tmp_path / "x.safetensors", {"p": block_tensor(form)}, "compressed-tensors", input_scales={"p": given}, convert=True
-    )
+    containers.write(tmp_path / "x.safetensors", {"p": block_tensor(form)}, "compressed-tensors", input_scales={"p": given}, convert=True)
     stored = dict(deserialize((tmp_path / "x.safetensors").read_bytes()))
     assert bytes(stored["p.input_global_scale"]["data"]) == np.float32(4).tobytes()
 
@@ -253,15 +239,17 @@ def test_a_tensor_scale_is_converted_only_on_request(form: Form, tmp_path: Path)
         back = open_checkpoint(path, formats=["nvfp4"]).read("a")
         # Codes and scales of all profiles return; the profile that comes back is that of the convention's library.
         assert back.profile.id == form.profile
-        assert (back.tensor_scale, back.codes.tobytes(), back.scales.tobytes()) == (made.tensor_scale, made.codes.tobytes(), made.scales.tobytes())
+        assert (back.tensor_scale, back.codes.tobytes(), back.scales.tobytes()) == (
+            made.tensor_scale,
+            made.codes.tobytes(),
+            made.scales.tobytes(),
+        )
         same = back.dequantize(np.float32).tobytes() == made.dequantize(np.float32).tobytes()
         assert same or profile != form.profile
 
 
 @pytest.mark.parametrize(
-    ("shape", "message"),
-    [((6, 32), "multiple of 64"), ((2, 2, 2, 2, 64), "1 or 2 or 3 or 4 axes")],
-    ids=["row", "rank"],
+    ("shape", "message"), [((6, 32), "multiple of 64"), ((2, 2, 2, 2, 64), "1 or 2 or 3 or 4 axes")], ids=["row", "rank"]
 )
 def test_what_gguf_cannot_hold_is_refused(shape: tuple[int, ...], message: str, tmp_path: Path) -> None:
     x = np.ones(shape, np.float32)
@@ -273,9 +261,7 @@ def test_what_gguf_cannot_hold_is_refused(shape: tuple[int, ...], message: str, 
 
 def test_blocks_along_another_axis_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ContainerError, match="last axis"):
-        containers.write(
-            tmp_path / "x.gguf", {"a": mxspec.quantize(np.ones((64, 3), np.float32), "mxfp4", axis=0)}, "gguf"
-        )
+        containers.write(tmp_path / "x.gguf", {"a": mxspec.quantize(np.ones((64, 3), np.float32), "mxfp4", axis=0)}, "gguf")
 
 
 # Exact arithmetic
@@ -312,8 +298,7 @@ def test_scales_without_counterpart_are_refused(bits: int) -> None:
 
 def test_short_rows_of_lightx2v_are_ambiguous_until_named(tmp_path: Path) -> None:
     path = write_safetensors(
-        tmp_path / "x.safetensors",
-        {"a.weight": ("U8", (128, 64), bytes(8192)), "a.weight_scale": ("F8_E8M0", (128, 4), bytes(512))},
+        tmp_path / "x.safetensors", {"a.weight": ("U8", (128, 64), bytes(8192)), "a.weight_scale": ("F8_E8M0", (128, 4), bytes(512))}
     )
     assert "fits lightx2v" in open_checkpoint(path).doubts[0].faults[0].text
     assert open_checkpoint(path, formats=["mxfp8_e4m3"]).blocks["a"].shape == (128, 64)
@@ -323,11 +308,7 @@ def test_short_rows_of_lightx2v_are_ambiguous_until_named(tmp_path: Path) -> Non
 def test_plain_fp8_checkpoints_are_not_taken_for_block_quantized(tmp_path: Path) -> None:
     path = write_safetensors(
         tmp_path / "x.safetensors",
-        {
-            "a.weight": ("F8_E4M3", (4, 64), bytes(256)),
-            "a.weight_scale": ("F32", (), bytes(4)),
-            "b.weight": ("U8", (4, 64), bytes(256)),
-        },
+        {"a.weight": ("F8_E4M3", (4, 64), bytes(256)), "a.weight_scale": ("F32", (), bytes(4)), "b.weight": ("U8", (4, 64), bytes(256))},
     )
     checkpoint = open_checkpoint(path)
     assert not checkpoint.blocks
@@ -346,9 +327,7 @@ def test_importing_mxspec_imports_no_package_of_containers() -> None:
     code = "import sys, mxspec; print([m for m in sys.modules if m.split('.')[0] in ('gguf', 'safetensors') or m.startswith('mxspec.containers')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    code = (
-        "import sys, mxspec.containers; print([m for m in sys.modules if m.split('.')[0] in ('gguf', 'safetensors')])"
-    )
+    code = "import sys, mxspec.containers; print([m for m in sys.modules if m.split('.')[0] in ('gguf', 'safetensors')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -14,13 +14,7 @@ from click.testing import CliRunner
 
 from mxspec import affine
 from mxspec.affine import checkpoints
-from mxspec.affine.checkpoints import (
-    bands,
-    convert_affine,
-    dequantize_affine,
-    open_affine,
-    quantize_affine,
-)
+from mxspec.affine.checkpoints import bands, convert_affine, dequantize_affine, open_affine, quantize_affine
 from mxspec.containers import ContainerError, measure_footprint, open_checkpoint
 from mxspec.containers.header import read_at
 from mxspec_conformance.cli.main import main

@@ -26,7 +26,9 @@ def test_by_name(form: Refused, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=REASON):
             find(form.name)
     for command in (["quantize", "--format", "int4-g32-zero-float16"], ["convert"]):
-        found = CliRunner().invoke(main, [*command, str(FILES / "original.safetensors"), str(tmp_path / "x.safetensors"), "--to", form.name])
+        found = CliRunner().invoke(
+            main, [*command, str(FILES / "original.safetensors"), str(tmp_path / "x.safetensors"), "--to", form.name]
+        )
         assert found.exit_code == 2
         assert "neither read nor written" in " ".join(found.output.split())
     assert list(tmp_path.iterdir()) == []

@@ -144,9 +144,7 @@ def test_changed_values_are_counted_exactly(tmp_path: Path) -> None:
         for i in range(4):
             for j in range(64):
                 product = q[codes[i, j]] * sf[scales[i, j // 16]]
-                bits = [
-                    encode_real(make_real(x), FLOAT32, overflow=Overflow.OWN) for x in (product * g, product / divisor)
-                ]
+                bits = [encode_real(make_real(x), FLOAT32, overflow=Overflow.OWN) for x in (product * g, product / divisor)]
                 expected += bits[0] != bits[1]
                 ulps = max(ulps, abs(bits[0] - bits[1]))
         assert (done.changed, done.ulps) == (expected, ulps)

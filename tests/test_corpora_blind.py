@@ -13,7 +13,6 @@ def test_a_kernel_is_what_it_says(name: str) -> None:
     assert prove(KERNELS[name]) is None
 
 
-
 @pytest.mark.share(40)
 @pytest.mark.all_calls
 @pytest.mark.parametrize("name", KERNELS)

@@ -62,9 +62,7 @@ def test_a_dequantizer_that_differs() -> None:
     def wrong(codes: Any, scales: Any, fmt: str) -> Any:
         return mxspec.dequantize(codes, np.maximum(scales, 1), fmt)
 
-    found = diff_format(
-        target("mx-floor", dequantize=right), target("mx-floor", dequantize=wrong), mxspec.get_block("mxfp4")
-    )
+    found = diff_format(target("mx-floor", dequantize=right), target("mx-floor", dequantize=wrong), mxspec.get_block("mxfp4"))
     compared, different = found.counts["dequantize"]
     # 16 codes under byte 00; the two zeros are zeros under any scale.
     assert (different, compared % 16) == (14 * compared // 4096, 0)

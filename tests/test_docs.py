@@ -162,13 +162,7 @@ def test_every_command_line_parses(page: Path) -> None:
 
 def test_the_parser_of_command_lines_notices_mistakes() -> None:
     assert find_mistake("mxspec", "check", "x.py", "--format", "mxfp4") is None
-    for line in (
-        ["chek"],
-        ["diff", "a"],
-        ["check", "x.py", "--ask", "y"],
-        ["header", "x"],
-        ["prove", "x", "--format", "fp4"],
-    ):
+    for line in (["chek"], ["diff", "a"], ["check", "x.py", "--ask", "y"], ["header", "x"], ["prove", "x", "--format", "fp4"]):
         assert find_mistake("mxspec", *line) is not None, line
     assert find_mistake("mxspec_lab", "mutants", "--fast") is not None
 
@@ -269,7 +263,10 @@ def help_texts(context: click.Context) -> Iterator[tuple[str, str]]:
 
 
 #: Installing mxspec by its name alone, which no registry holds for this project.
-BY_NAME = re.compile(r"""(?:pipx?3? (?:install|run)|uvx|uv (?:pip install|add|tool \w+))\b[^\n;&|`]*[ "']mxspec(?:\[[\w,]*\])?(?! @ )(?=$|[\s"'`=<>~!,;)])""", re.MULTILINE)
+BY_NAME = re.compile(
+    r"""(?:pipx?3? (?:install|run)|uvx|uv (?:pip install|add|tool \w+))\b[^\n;&|`]*[ "']mxspec(?:\[[\w,]*\])?(?! @ )(?=$|[\s"'`=<>~!,;)])""",
+    re.MULTILINE,
+)
 
 
 def test_nothing_installs_mxspec_by_a_name_that_anybody_can_register() -> None:

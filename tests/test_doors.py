@@ -34,7 +34,13 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="FIFOs and devices of
 # Reading
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c), max_leaves=8))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda c: st.lists(c) | st.dictionaries(st.text(), c),
+        max_leaves=8,
+    )
+)
 def test_json_is_read_as_it_is(value: Any) -> None:
     assert parse_json(json.dumps(value).encode()) == value
 
@@ -162,11 +168,17 @@ def test_every_call_has_a_look_at_its_answer() -> None:
         "threads": (2, []), "repeated": (2, 1.0, "quantize", x, "mxfp4"), "wrote": ("quantize", x, "mxfp4"),
         "covered": (x, "mxfp4"), "trimmed": (x, "mxfp4"), "output_dtype": ("dequantize", t.codes, t.scales, "mxfp4"),
     }  # fmt: skip
-    right: dict[str, Any] = {"threads": (0, 8), "repeated": (-1, 2), "wrote": False, "covered": 32, "trimmed": t.codes, "output_dtype": "float32"}
+    right: dict[str, Any] = {
+        "threads": (0, 8),
+        "repeated": (-1, 2),
+        "wrote": False,
+        "covered": 32,
+        "trimmed": t.codes,
+        "output_dtype": "float32",
+    }
     for name, args in asked.items():
         assert is_answer(name, args, {}, right[name])
         assert not is_answer(name, args, {}, (t.codes, t.scales))
-
 
 
 def test_all_calls_together_have_an_end() -> None:

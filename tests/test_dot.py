@@ -24,9 +24,7 @@ def draw_block(name: str, rows: int, k: int, spread: int, *seeds: object) -> Fac
     """Every finite code at random, scales within `spread` of one."""
     fmt = get_block(name)
     draw = np.random.default_rng(rng("dot", name, rows, k, spread, *seeds).randrange(1 << 32))
-    finite = np.flatnonzero(
-        np.isfinite(mxspec.decode(np.arange(fmt.element.code_count, dtype=np.uint8), fmt.element.name))
-    )
+    finite = np.flatnonzero(np.isfinite(mxspec.decode(np.arange(fmt.element.code_count, dtype=np.uint8), fmt.element.name)))
     codes = draw.choice(finite, (rows, k)).astype(np.uint8)
     shape = (rows, k // fmt.k)
     scales = draw.integers(127 - spread, 128 + spread, shape) if fmt.is_mx else draw.integers(1, 0x7F, shape)
@@ -100,22 +98,11 @@ def test_plain_sides_of_24_bits_are_added_in_rationals() -> None:
 def test_rounding_to_floats_is_the_cast_and_the_directions_enclose_it(name: str) -> None:
     draw = np.random.default_rng(rng("rounding", name).randrange(1 << 32))
     fmt = dot.OUTPUTS[name]
-    dtype = {
-        "float32": np.dtype(np.float32),
-        "bfloat16": np.dtype(ml_dtypes.bfloat16),
-        "float16": np.dtype(np.float16),
-    }[name]
+    dtype = {"float32": np.dtype(np.float32), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float16": np.dtype(np.float16)}[name]
     x = draw.standard_normal(20_000) * 2.0 ** draw.integers(-160, 140, 20_000)
     with np.errstate(over="ignore"):
         x = x.astype(np.float32).astype(np.float64)  # ml_dtypes rounds float64 twice
-    ends = [
-        0.0,
-        -0.0,
-        np.inf,
-        -np.inf,
-        float(fmt.max_value),
-        float(fmt.max_value) * (1 + 2.0 ** -(fmt.mantissa_bits + 2)),
-    ]
+    ends = [0.0, -0.0, np.inf, -np.inf, float(fmt.max_value), float(fmt.max_value) * (1 + 2.0 ** -(fmt.mantissa_bits + 2))]
     x = np.concatenate([x, ends, [float(v) / 2 for v in ends[:2]]])
     with np.errstate(over="ignore"):
         assert (dot.round_floats(x, fmt) == x.astype(np.float32).astype(dtype).astype(np.float64)).all()
@@ -181,9 +168,7 @@ def test_matmul_rounds_the_exact_result_once(out_dtype: str) -> None:
     fmt = dot.OUTPUTS[out_dtype]
     for i, row in enumerate(sum_exactly(a, b)):
         for j, exact in enumerate(row):
-            total = (
-                exact * scale + Fraction(float(np.float32(0.7))) * Fraction(float(c[i, j])) + Fraction(float(bias[j]))
-            )
+            total = exact * scale + Fraction(float(np.float32(0.7))) * Fraction(float(c[i, j])) + Fraction(float(bias[j]))
             code = mxspec.reals.encode_real(mxspec.reals.make_real(total), fmt, overflow=mxspec.Overflow.OWN)
             assert int(y[i, j].view(f"u{y.dtype.itemsize}")) == code
 
@@ -206,13 +191,7 @@ def test_not_a_number_and_infinity_are_found_by_rule() -> None:
     a.values[0, 3], a.values[1, 4], a.values[2, 4], a.values[3, 5:7] = np.nan, np.inf, -np.inf, (np.inf, -np.inf)
     b.values[0] = np.abs(b.values[0]) + 1
     found = dot.sum_products(a, b)
-    assert found.special[:, 0].tolist() == [
-        Special.NAN,
-        Special.PLUS_INF,
-        Special.MINUS_INF,
-        Special.NAN,
-        Special.FINITE,
-    ]
+    assert found.special[:, 0].tolist() == [Special.NAN, Special.PLUS_INF, Special.MINUS_INF, Special.NAN, Special.FINITE]
     y = dot.matmul(a, b)[:, 0]
     assert np.isnan(y[[0, 3]]).all()
     assert y[1:3].tolist() == [np.inf, -np.inf]
@@ -300,10 +279,7 @@ def test_contracts_round_each_number_once() -> None:
 def test_empty_products() -> None:
     a, b = (dot.block_factor(np.zeros((n, 0), np.uint8), np.zeros((n, 0), np.uint8), "mxfp4") for n in (2, 3))
     assert dot.matmul(a, b).tolist() == [[0.0] * 3] * 2
-    assert dot.matmul(a, dot.block_factor(np.zeros((0, 0), np.uint8), np.zeros((0, 0), np.uint8), "mxfp4")).shape == (
-        2,
-        0,
-    )
+    assert dot.matmul(a, dot.block_factor(np.zeros((0, 0), np.uint8), np.zeros((0, 0), np.uint8), "mxfp4")).shape == (2, 0)
 
 
 def test_a_tensor_is_an_operand() -> None:

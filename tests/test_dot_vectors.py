@@ -43,7 +43,9 @@ def numbers_of(side: DotOperand) -> list[list[Fraction | None]]:
 def factor_of(side: DotOperand) -> dot.Factor:
     if side.scales is None:
         return dot.plain_factor(side.data)
-    return dot.block_factor(side.data, side.scales, side.format, tensor_scale=1.0 if side.tensor_scale is None else float(side.tensor_scale))
+    return dot.block_factor(
+        side.data, side.scales, side.format, tensor_scale=1.0 if side.tensor_scale is None else float(side.tensor_scale)
+    )
 
 
 def cases_of(pair: str, *, without: tuple[str, ...] = ()) -> list[DotCase]:

@@ -12,15 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import mxspec
-from mxspec.elements import (
-    as_float32,
-    decode_table,
-    default_nan_policy,
-    encode_table,
-    exact_table_index,
-    round_to,
-    table_index,
-)
+from mxspec.elements import as_float32, decode_table, default_nan_policy, encode_table, exact_table_index, round_to, table_index
 from mxspec.formats import ELEMENTS, SCALES, ElementFormat, ScaleFormat
 from mxspec.reals import Real, encode_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding
@@ -130,14 +122,9 @@ def test_stochastic(pairs: list[tuple[int, int]], data: st.DataObject | None) ->
         fmt = SCALARS[name]
         bits = [b for b, _ in pairs]
         words = [w for _, w in pairs]
-        got = mxspec.encode(
-            floats(bits), name, rounding="sr", random_bits=np.array(words, np.uint32), sr_bits=n, sign="ignore"
-        )
+        got = mxspec.encode(floats(bits), name, rounding="sr", random_bits=np.array(words, np.uint32), sr_bits=n, sign="ignore")
         nan = default_nan_policy(fmt)
-        expected = [
-            encode_real(real(b), fmt, rounding=Rounding.SR, random=w & 2**n - 1, random_bits=n, nan=nan)
-            for b, w in pairs
-        ]
+        expected = [encode_real(real(b), fmt, rounding=Rounding.SR, random=w & 2**n - 1, random_bits=n, nan=nan) for b, w in pairs]
         assert got.tolist() == expected
 
 
@@ -207,10 +194,7 @@ def test_strides() -> None:
 
 
 def test_tables_are_read_only() -> None:
-    for table in (
-        decode_table(ELEMENTS["e2m1"]),
-        encode_table(ELEMENTS["e2m1"], Rounding.RNE, Overflow.SATURATE, NanPolicy.ZERO),
-    ):
+    for table in (decode_table(ELEMENTS["e2m1"]), encode_table(ELEMENTS["e2m1"], Rounding.RNE, Overflow.SATURATE, NanPolicy.ZERO)):
         with pytest.raises(ValueError, match="read-only"):
             table[0] = 1
 
@@ -219,18 +203,7 @@ def test_tables_are_read_only() -> None:
 def double_points() -> list[float]:
     """float64 numbers around float32, float16 and bfloat16 midpoints, closer than float32 can tell."""
     draw = rng("round_to")
-    points: list[float] = [
-        0.0,
-        5e-324,
-        2.0**-149,
-        2.0**-150,
-        2.0**-1022,
-        1e-310,
-        1e308,
-        float(np.inf),
-        2.0**128,
-        65504.0,
-    ]
+    points: list[float] = [0.0, 5e-324, 2.0**-149, 2.0**-150, 2.0**-1022, 1e-310, 1e308, float(np.inf), 2.0**128, 65504.0]
     for _, fmt, _ in FLOAT_TYPES.values():
         last = fmt.max_code
         codes = {0, 1, 2, last - 1, last, 1 << fmt.mantissa_bits, (1 << fmt.mantissa_bits) - 1}
@@ -257,9 +230,7 @@ def test_round_to_rounds_once(kind: str) -> None:
         x = Real(sign, None) if np.isinf(p) else Real(sign, abs(Fraction(p)))
         expected.append(rounded_bits(x, fmt))
     found = bits_of(got).tolist()
-    assert [(p, hex(b)) for p, b in zip(points, found, strict=True)] == [
-        (p, hex(b)) for p, b in zip(points, expected, strict=True)
-    ]
+    assert [(p, hex(b)) for p, b in zip(points, found, strict=True)] == [(p, hex(b)) for p, b in zip(points, expected, strict=True)]
 
 
 @pytest.mark.parametrize("kind", FLOAT_TYPES)
@@ -284,9 +255,7 @@ def test_exact_table_index_sees_what_float32_cannot(name: str, mode: Rounding) -
     table = encode_table(fmt, mode, Overflow.SATURATE, default_nan_policy(fmt))
     got = table[exact_table_index(x)]
     signs = [int(np.signbit(v)) for v in x]
-    expected = [
-        encode_real(Real(s, abs(Fraction(float(v)))), fmt, rounding=mode) for v, s in zip(x, signs, strict=True)
-    ]
+    expected = [encode_real(Real(s, abs(Fraction(float(v)))), fmt, rounding=mode) for v, s in zip(x, signs, strict=True)]
     assert_same(got, np.array(expected, np.uint8), lambda i: f"{name} {mode}: {x[i[0]].hex()}")
     special = table[exact_table_index(np.array([np.inf, -0.0 if fmt.signed else 0.0]))]
     assert special.tolist() == [fmt.max_code, fmt.join(int(fmt.signed), 0)]

@@ -23,28 +23,13 @@ from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
 from mxspec_vectors.inputs import quantize_inputs
 from mxspec_vectors.points import TENSOR_AMAXES
 
-from tests.support import (
-    PAIR_NAMES,
-    PAIRS,
-    Array,
-    Codes,
-    Float32s,
-    around,
-    assert_same,
-    float_bits,
-    floats,
-    magnitudes,
-    reals_of,
-    rng,
-)
+from tests.support import PAIR_NAMES, PAIRS, Array, Codes, Float32s, around, assert_same, float_bits, floats, magnitudes, reals_of, rng
 
 
 def sample(fmt: str, count: int, *names: object, special: bool = True) -> Float32s:
     """Blocks of the vectors [count, k], drawn by the run's seed."""
     rows = [
-        c.bits[0]
-        for c in quantize_inputs(fmt)
-        if len(c.bits) == 1 and len(c.bits[0]) == BLOCKS[fmt].k and (special or c.topic != "nan")
+        c.bits[0] for c in quantize_inputs(fmt) if len(c.bits) == 1 and len(c.bits[0]) == BLOCKS[fmt].k and (special or c.topic != "nan")
     ]
     return np.array(rng("given", *names).sample(rows, count), np.uint32).view(np.float32)
 
@@ -78,19 +63,14 @@ def encode_exactly(x: Float32s, scales: Codes, fmt: str, profile: Profile, scale
                 for v, s in zip(block, scaled, strict=True)
             ]
         else:
-            codes = [
-                exact.encode_element(s, v, sf.nan, level.element, shape.element)
-                for v, s in zip(block, scaled, strict=True)
-            ]
+            codes = [exact.encode_element(s, v, sf.nan, level.element, shape.element) for v, s in zip(block, scaled, strict=True)]
             if level.element.unbounded_fields:
                 codes = list(exact.share_bytes(codes))
         result[i] = codes
     return result
 
 
-def encode_arrays(
-    x: Float32s, scales: Codes, fmt: str, profile: Profile, scale: TensorScale | None, **options: Any
-) -> tuple[Codes, Array]:
+def encode_arrays(x: Float32s, scales: Codes, fmt: str, profile: Profile, scale: TensorScale | None, **options: Any) -> tuple[Codes, Array]:
     level = profile.steps(with_tensor_scale=scale is not None)
     bindings = {} if scale is None else bind_arrays(profile, scale)
     return encode_given_scale(x, scales, BLOCKS[fmt], profile, level, bindings, **options)
@@ -188,9 +168,7 @@ def test_ties_and_their_neighbours_are_found(element: Any) -> None:
             assert set(below) == {LaneClass.BELOW_TIE}, (element.name, float(low))
             assert set(above) == {LaneClass.ABOVE_TIE}, (element.name, float(low))
     far = np.array([float(low + (high - low) * Fraction(5, 8)) for low, high in pairwise(grid)], np.float32)
-    assert not {int(LaneClass.TIE), int(LaneClass.BELOW_TIE), int(LaneClass.ABOVE_TIE)} & set(
-        classify_lanes(far, far, element).tolist()
-    )
+    assert not {int(LaneClass.TIE), int(LaneClass.BELOW_TIE), int(LaneClass.ABOVE_TIE)} & set(classify_lanes(far, far, element).tolist())
 
 
 @pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
@@ -198,9 +176,7 @@ def test_values_of_the_element_are_exact_or_subnormal(element: Any) -> None:
     grid = np.array([float(v) for v in magnitudes(element)], np.float32)
     found = classify_lanes(grid, grid, element).tolist()
     normal = float(element.min_normal)
-    expected = [
-        LaneClass.ZERO if v == 0 else LaneClass.SUBNORMAL if v < normal else LaneClass.EXACT for v in grid.tolist()
-    ]
+    expected = [LaneClass.ZERO if v == 0 else LaneClass.SUBNORMAL if v < normal else LaneClass.EXACT for v in grid.tolist()]
     assert found == [int(c) for c in expected]
     beyond = np.nextafter(grid[-1:], np.float32(np.inf))
     assert classify_lanes(beyond, beyond, element).tolist() == [LaneClass.OVERFLOW]
@@ -244,9 +220,7 @@ def test_given_scales_lie_as_found_ones() -> None:
     twice = mxspec.quantize(x, "mxfp4", pad=True)
     halved = mxspec.quantize(x / 2, "mxfp4", pad=True, scales=twice.scales - 1)
     assert_same(halved.codes, twice.codes)
-    with pytest.raises(
-        ValueError, match=r"scales have shape \(2,\); x, in whole blocks of shape \(2, 32\), needs \(2, 1\)"
-    ):
+    with pytest.raises(ValueError, match=r"scales have shape \(2,\); x, in whole blocks of shape \(2, 32\), needs \(2, 1\)"):
         mxspec.quantize(x[:2, :32], "mxfp4", scales=np.zeros(2, np.uint8))
     with pytest.raises(ValueError, match="scales differ within a tile of 16 rows"):
         mxspec.quantize(x[:16, :16], "nvfp4", block=(16, 16), scales=np.arange(16, dtype=np.uint8)[:, None])

@@ -66,9 +66,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "tensor_scale": lambda: mxspec.tensor_scale(X, "nvfp4"),
     "TensorScale": lambda: mxspec.TensorScale("decode", 0.1),
     "RunningAmax": lambda: mxspec.RunningAmax().update(X),
-    "RunningAmax.tensor_scale": lambda: mxspec.RunningAmax(bits=0x40000000, count=1).tensor_scale(
-        "nvfp4", "nvfp4-exact"
-    ),
+    "RunningAmax.tensor_scale": lambda: mxspec.RunningAmax(bits=0x40000000, count=1).tensor_scale("nvfp4", "nvfp4-exact"),
     "stochastic": lambda: stochastic.encode_te_stochastic(X, np.zeros(X.shape, np.uint8)),
     "measures": lambda: measures.measure_error(X, X),
     "explain": lambda: explain.explain_block(X[0, :32], "mxfp4"),
@@ -183,9 +181,7 @@ def write_target(library: str, folder: Path, loading: str, after: str) -> str:
     ("loading", "after", "when"),
     [("flush_results", "restore", "once it is loaded"), ("restore", "round_upward", "after a call of dequantize")],
 )
-def test_the_judge_names_who_changes_its_environment(
-    loading: str, after: str, when: str, library: str, tmp_path: Path
-) -> None:
+def test_the_judge_names_who_changes_its_environment(loading: str, after: str, when: str, library: str, tmp_path: Path) -> None:
     path = write_target(library, tmp_path, loading, after)
     words = f"{when} the floating-point environment of this process is changed"
     try:
@@ -197,9 +193,7 @@ def test_the_judge_names_who_changes_its_environment(
 
 def test_a_process_of_its_own_is_named_and_judged_by_its_answers(library: str, tmp_path: Path) -> None:
     path = write_target(library, tmp_path, "restore", "flush_results")
-    done = CliRunner().invoke(
-        main, ["check", path, "--only", "dequantize/mxfp4/*code", "--json", str(tmp_path / "r.json")]
-    )
+    done = CliRunner().invoke(main, ["check", path, "--only", "dequantize/mxfp4/*code", "--json", str(tmp_path / "r.json")])
     assert done.exit_code == 0, done.output
     assert "subnormal results are flushed to zero" in " ".join(done.output.split())
     assert '"float_environment": "subnormal results are flushed to zero"' in (tmp_path / "r.json").read_text("utf-8")

@@ -64,7 +64,9 @@ def multiply(name: str, a: int, b: int, scales: int) -> str:
     sums = "{%0,%1,%2,%3}"
     sides = [f"{{{','.join(f'%{4 + n}' for n in part)}}}" for part in (range(a), range(a, a + b))]
     scaled = [part for n in range(scales) for part in (f"{{%{4 + a + b + n}}}", "{0,0}")]
-    outputs, inputs = (", ".join(f'"{how}"({array}[{n}])' for n in range(count)) for how, array, count in (("+f", "d", 4), ("r", "a", a + b + scales)))
+    outputs, inputs = (
+        ", ".join(f'"{how}"({array}[{n}])' for n in range(count)) for how, array, count in (("+f", "d", 4), ("r", "a", a + b + scales))
+    )
     return f'asm("mma.sync.aligned.{name} {",".join([sums, *sides, sums, *scaled])};" : {outputs} : {inputs});'
 
 

@@ -175,17 +175,19 @@ def test_ragged_axis(fmt: str, length: int) -> None:
     k = BLOCKS[fmt].k
     whole = k if length < k else 2 * k
     x = np.ones((2, length), np.float32)
-    parts = (
-        f"k = {length} is not a multiple of the {k}-element block of {fmt}",
-        f"pad axis 1 to {whole} or pass pad=True",
-    )
+    parts = (f"k = {length} is not a multiple of the {k}-element block of {fmt}", f"pad axis 1 to {whole} or pass pad=True")
     refused(q(x, fmt), ValueError, *parts)
     refused(q(x.T, fmt, axis=0), ValueError, f"k = {length}", f"pad axis 0 to {whole}")
 
 
 @pytest.mark.parametrize("block", [(32, 32), (16, 16), (1, 16), 32, [1, 32], "1x32"])
 def test_block_shapes_of_mx(block: Any) -> None:
-    refused(q(block=block), ValueError if isinstance(block, tuple) else TypeError, f"block = {block}", "is not a block shape of mxfp4; allowed are (1, 32)")
+    refused(
+        q(block=block),
+        ValueError if isinstance(block, tuple) else TypeError,
+        f"block = {block}",
+        "is not a block shape of mxfp4; allowed are (1, 32)",
+    )
 
 
 @pytest.mark.parametrize("fmt", ["mxfp5", "e2m1", "", "MXFP4", 4, None])
@@ -208,13 +210,9 @@ def test_unknown_elements(element: Any) -> None:
 @pytest.mark.parametrize("profile", ["floor", "mx-floor ", "torchao", "nvfp4-tee"])
 def test_unknown_profiles(profile: str) -> None:
     for call in (q(profile=profile), dq(profile=profile)):
-        refused(
-            call, ValueError, f"unknown profile {profile!r}; those of mxfp4 are mx-floor, mx-rceil", "of libraries"
-        )
+        refused(call, ValueError, f"unknown profile {profile!r}; those of mxfp4 are mx-floor, mx-rceil", "of libraries")
     refused(ts(profile=profile), ValueError, f"unknown profile {profile!r}; those of nvfp4 are nvfp4-paper, nvfp4-te")
-    refused(
-        lambda: mxspec.get_profile(profile, "mxint8"), ValueError, f"unknown profile {profile!r}; those of mxint8 are"
-    )
+    refused(lambda: mxspec.get_profile(profile, "mxint8"), ValueError, f"unknown profile {profile!r}; those of mxint8 are")
 
 
 WRONG_CODES: dict[str, Any] = {
@@ -234,9 +232,7 @@ def test_codes_of_another_dtype(dtype: str) -> None:
     refused(dq(scales=wrong[:1]), TypeError, f"scales has dtype {dtype}; codes are uint8, one code in the low 8 bits")
 
 
-@pytest.mark.parametrize(
-    ("element", "width", "dirty"), [("e2m1", 4, 0x10), ("e2m3", 6, 0x40), ("e3m2", 6, 0xFF), ("ue4m3", 7, 0x80)]
-)
+@pytest.mark.parametrize(("element", "width", "dirty"), [("e2m1", 4, 0x10), ("e2m3", 6, 0x40), ("e3m2", 6, 0xFF), ("ue4m3", 7, 0x80)])
 def test_codes_with_dirty_bits(element: str, width: int, dirty: int) -> None:
     codes = np.zeros((2, 32), np.uint8)
     codes[1, 30] = dirty
@@ -272,9 +268,7 @@ def test_output_dtypes(dtype: Any) -> None:
 
 
 def test_output_dtypes_by_name() -> None:
-    found = [
-        mxspec.dequantize(CODES, SCALES, "mxfp4", dtype=d).dtype for d in ("float32", "float16", "bfloat16", BFLOAT)
-    ]
+    found = [mxspec.dequantize(CODES, SCALES, "mxfp4", dtype=d).dtype for d in ("float32", "float16", "bfloat16", BFLOAT)]
     assert found == [np.float32, np.float16, BFLOAT, BFLOAT]
 
 
@@ -284,22 +278,14 @@ def test_nan_that_is_forbidden() -> None:
     refused(enc(x, nan="raise"), ValueError, "x[1, 2] is NaN and nan='raise' forbids it for e2m1")
     refused(enc(np.float32(np.nan), "e4m3", nan="raise"), ValueError, "x is NaN and nan='raise' forbids it for e4m3")
     assert mxspec.encode(x[0], "e2m1", nan="raise").tolist() == [2, 2, 2]
-    refused(
-        q(np.full(32, np.nan, np.float32), profile="gfloat-0.5/mx"),
-        ValueError,
-        "holds a NaN and nan='raise' forbids it",
-    )
+    refused(q(np.full(32, np.nan, np.float32), profile="gfloat-0.5/mx"), ValueError, "holds a NaN and nan='raise' forbids it")
 
 
 @pytest.mark.parametrize("element", ["e8m0", "ue4m3"])
 def test_negative_scales(element: str) -> None:
     x = np.ones((2, 3), np.float32)
     x[1, 0] = -0.5
-    parts = (
-        "= np.float32(-0.5) is negative and",
-        f"{element} is unsigned",
-        "pass sign='ignore' to encode the magnitude",
-    )
+    parts = ("= np.float32(-0.5) is negative and", f"{element} is unsigned", "pass sign='ignore' to encode the magnitude")
     refused(enc(x, element), ValueError, "x[1, 0] ", *parts)
     refused(enc(np.float32(-0.5), element), ValueError, "x ", *parts)
 
@@ -329,13 +315,7 @@ def test_nothing_is_half_done() -> None:
     x = X32.copy()
     codes, scales = CODES.copy(), SCALES.copy()
     before = x.tobytes(), codes.tobytes(), scales.tobytes()
-    for call in (
-        q(x[:31]),
-        q(x, axis=3),
-        dq(codes, scales, axis=2),
-        dq(codes, scales, dtype=np.int8),
-        enc(x, rounding="sr"),
-    ):
+    for call in (q(x[:31]), q(x, axis=3), dq(codes, scales, axis=2), dq(codes, scales, dtype=np.int8), enc(x, rounding="sr")):
         with pytest.raises((TypeError, ValueError)):
             call()
     assert (x.tobytes(), codes.tobytes(), scales.tobytes()) == before
@@ -352,9 +332,7 @@ PUBLIC_FUNCTIONS: dict[str, list[Call]] = {
     "list_profiles": [lambda: mxspec.list_profiles("fp4")],
     "quantize": [q(fmt="fp4")],
     "register_adjacent": [lambda: mxspec.register_adjacent("fp4")],
-    "register_profile": [
-        lambda: mxspec.register_profile(replace(get_profile("mx-floor", "mxfp4"), id="a", formats=("fp4",)))
-    ],
+    "register_profile": [lambda: mxspec.register_profile(replace(get_profile("mx-floor", "mxfp4"), id="a", formats=("fp4",)))],
     "register_block": [lambda: mxspec.register_block(replace(BLOCKS["mxfp4"], name="e2m1"))],
     "register_scalar": [lambda: mxspec.register_scalar(replace(ELEMENTS["e2m1"], bias=3))],
     "tensor_scale": [ts(fmt="fp4")],

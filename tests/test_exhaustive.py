@@ -22,9 +22,7 @@ from tests.cuda_headers import all_of, directed_float32
 from tests.support import SIGN, Codes, Float32s, assert_same, bits_of, float_of, real, rng
 
 FORMATS: dict[str, ElementFormat | ScaleFormat] = {**ELEMENTS, **SCALES}
-OVERFLOWS = {
-    name: tuple(Overflow) if fmt.nan_code is not None else (Overflow.SATURATE,) for name, fmt in FORMATS.items()
-}
+OVERFLOWS = {name: tuple(Overflow) if fmt.nan_code is not None else (Overflow.SATURATE,) for name, fmt in FORMATS.items()}
 CASES = [(name, overflow) for name in FORMATS for overflow in OVERFLOWS[name]]
 
 _NAN = 0x7FC00000
@@ -75,12 +73,7 @@ def _fill(answer: Callable[[int], int], codes: Codes) -> None:
             stretches += [(low, middle), (middle, high)]
 
 
-def encoder(
-    fmt: ElementFormat | ScaleFormat,
-    rounding: Rounding,
-    overflow: Overflow,
-    word: int | None = None,
-) -> Callable[[int], int]:
+def encoder(fmt: ElementFormat | ScaleFormat, rounding: Rounding, overflow: Overflow, word: int | None = None) -> Callable[[int], int]:
     """The exact model of one encoder, on float32 bits; 8 random bits."""
     nan = elements.default_nan_policy(fmt)
 
@@ -199,9 +192,7 @@ def test_stochastic_rounding_around_values(name: str, overflow: Overflow, bits: 
         given, name, rounding="sr", overflow=overflow, sign="ignore", sr_bits=bits,
         random_bits=np.array(words, np.uint32),
     )  # fmt: skip
-    assert_same(
-        codes, np.array(expected, np.uint8), lambda i: f"float32 {inputs[i[0]]:#010x}, random bits {words[i[0]]:#x}"
-    )
+    assert_same(codes, np.array(expected, np.uint8), lambda i: f"float32 {inputs[i[0]]:#010x}, random bits {words[i[0]]:#x}")
 
 
 @pytest.mark.parametrize("policy", NanPolicy)

@@ -40,14 +40,7 @@ from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
 from mxspec.reals import Real, decode_real, make_real
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
-from mxspec_conformance.cli.explain import (
-    draw_block,
-    draw_pair,
-    explain_text,
-    parse_tensor_scale,
-    parse_value,
-    render_text,
-)
+from mxspec_conformance.cli.explain import draw_block, draw_pair, explain_text, parse_tensor_scale, parse_value, render_text
 from mxspec_conformance.cli.main import main
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs import quantize_inputs
@@ -99,10 +92,7 @@ def parted_nvfp4() -> Iterator[tuple[Floats, TensorScale, bool]]:
         if case.tensor_amax is None:
             continue
         scale = TensorScale(AMAX_KIND, case.tensor_amax)
-        one, other = (
-            mxspec.quantize(case.x, "nvfp4", profile=p, tensor_scale=scale, convert=True)
-            for p in ("nvfp4-te", "nvfp4-paper")
-        )
+        one, other = (mxspec.quantize(case.x, "nvfp4", profile=p, tensor_scale=scale, convert=True) for p in ("nvfp4-te", "nvfp4-paper"))
         same = bool((one.scales == other.scales).all())
         if not same or (one.codes != other.codes).any():
             yield case.x[0], scale, same
@@ -136,11 +126,7 @@ class TestBits:
                 fast = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
                 back = fast.dequantize()
             assert (e.scale.code, e.codes) == (slow.scale_code, slow.codes)
-            assert (e.amax, e.scale.value, tuple(lane.scaled for lane in e.lanes)) == (
-                slow.amax,
-                slow.scale_value,
-                slow.scaled,
-            )
+            assert (e.amax, e.scale.value, tuple(lane.scaled for lane in e.lanes)) == (slow.amax, slow.scale_value, slow.scaled)
             assert (e.scale.code, list(e.codes)) == (int(fast.scales[0]), fast.codes.tolist())
             assert [lane.value_bits for lane in e.lanes] == back.view(np.uint32).tolist()
             assert compare_blocks(e, e) is None
@@ -176,9 +162,7 @@ class TestBits:
         x = np.float32(0.3)
         for random in (0, 100, 102, 103, 255):
             e = explain_scalar(x, "e2m1", rounding="sr", random=random, random_bits=8)
-            want = mxspec.encode(
-                x.reshape(1), "e2m1", rounding="sr", random_bits=np.array([random], np.uint8), sr_bits=8
-            )
+            want = mxspec.encode(x.reshape(1), "e2m1", rounding="sr", random_bits=np.array([random], np.uint8), sr_bits=8)
             assert e.code == int(want[0])
             assert e.random == (random, 8, 153)
         assert str(e.rule) == "0x99 + 0xff >= 2^8: away from zero"
@@ -332,10 +316,8 @@ class TestWords:
             "x / scale = 0.25 lies midway between 0 (code 0) and 0.5 (code 1); to even gives 0",
             "x / scale = -0.75 lies midway between -0.5 (code 9) and -1 (code a); to even gives a",
             "x / scale = 1.25 lies midway between 1 (code 2) and 1.5 (code 3); to even gives 2",
-            "x / scale = 0.3 lies between 0 (code 0) and 0.5 (code 1), 0.050000012 above the midpoint; "
-            "the nearer gives 1",
-            "x / scale = -0.3 lies between -0 (code 8) and -0.5 (code 9), 0.050000012 above the midpoint; "
-            "the nearer gives 9",
+            "x / scale = 0.3 lies between 0 (code 0) and 0.5 (code 1), 0.050000012 above the midpoint; the nearer gives 1",
+            "x / scale = -0.3 lies between -0 (code 8) and -0.5 (code 9), 0.050000012 above the midpoint; the nearer gives 9",
             "x / scale = 0 is a value of the format, code 0",
         ]
 
@@ -370,9 +352,7 @@ class TestWords:
 class TestPartings:
     """The first step where two profiles part."""
 
-    def part(
-        self, a: str, b: str, x: Floats, fmt: str, scale: TensorScale | None = None
-    ) -> tuple[Stage, int | None, str]:
+    def part(self, a: str, b: str, x: Floats, fmt: str, scale: TensorScale | None = None) -> tuple[Stage, int | None, str]:
         one, other = (explain_block(x, fmt, profile=p, tensor_scale=scale, convert=True) for p in (a, b))
         found = compare_blocks(one, other)
         assert found is not None
@@ -464,9 +444,7 @@ class TestPartings:
 class TestDifference:
     """Returned blocks against a profile."""
 
-    def told(
-        self, x: Floats, fmt: str, scale: int | None = None, codes: dict[int, int] | None = None
-    ) -> tuple[str, ...]:
+    def told(self, x: Floats, fmt: str, scale: int | None = None, codes: dict[int, int] | None = None) -> tuple[str, ...]:
         e = explain_block(x, fmt)
         got = list(e.codes)
         for lane, code in (codes or {}).items():
@@ -711,6 +689,7 @@ class TestCommand:
             with pytest.raises(ValueError, match=r".+"):
                 parse_value(bad)
         assert parse_tensor_scale("decode=3f800000") == TensorScale(TensorScaleKind.DECODE, 0x3F800000)
+
 
 def test_real_numbers_keep_their_sign() -> None:
     e = explain_block(block_of("mxfp4", 4, -0.0), "mxfp4")

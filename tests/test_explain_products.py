@@ -178,7 +178,9 @@ def spoil(document: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_a_file_that_is_no_product_is_one_message(where: str, value: Any, words: str) -> None:
-    stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT))
+    stored = StoredProduct(
+        case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT)
+    )
     document = store_product(stored)
     assert document is not None
     with pytest.raises(ValueError, match=words):
@@ -218,7 +220,12 @@ def test_arrays_are_explained(tmp_path: Path) -> None:
     case = make_case("mxfp8_e4m3", "bfloat16")
     file, codes = tmp_path / "operands.npz", tmp_path / "codes.npy"
     assert case.b.values is not None
-    arrays = {"a_scales": case.a.scales, "b": case.b.values.view(np.uint16), "bias": np.ones(4, np.float32), "returned": np.zeros((3, 4), np.float32)}
+    arrays = {
+        "a_scales": case.a.scales,
+        "b": case.b.values.view(np.uint16),
+        "bias": np.ones(4, np.float32),
+        "returned": np.zeros((3, 4), np.float32),
+    }
     np.savez(file, **arrays)  # type: ignore[arg-type]
     np.save(codes, case.a.codes)  # type: ignore[arg-type]
     command = ("mxfp8_e4m3 @ bfloat16", "--file", str(file), "--array", f"a_codes={codes}", "--row", "1", "--column", "3")
@@ -237,7 +244,10 @@ def test_arrays_are_explained(tmp_path: Path) -> None:
         ((*command[:-1], "4"), "column = 4 is none of the product's"),
         (("mxfp4", "1", "--accumulator", "float32"), "--accumulator is of products"),
         (("mxfp8_e4m3 @ float8", "--file", str(file)), "neither a block format nor a dtype"),
-        (("float32 @ bfloat16", "--file", str(file), "--array", f"a={codes}"), "unknown array 'a_scales'|a_values is uint8; float32 is needed"),
+        (
+            ("float32 @ bfloat16", "--file", str(file), "--array", f"a={codes}"),
+            "unknown array 'a_scales'|a_values is uint8; float32 is needed",
+        ),
     ):
         code, text = explain(*wrong)
         assert code == 2, text
@@ -249,7 +259,9 @@ def test_arrays_are_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: "@".join(p))
 def test_lines_fit_and_long_sums_are_folded(pair: tuple[str, str], name: str, per: Per) -> None:
     case = make_case(*pair, k=1024, out_dtype="float16", options=dict(EPILOGUE))
-    stored = StoredProduct(case=case, place=(0, 3), accumulator=name, contract=OperandContract(held=Contract.EXACT), returned=np.float16([7]))
+    stored = StoredProduct(
+        case=case, place=(0, 3), accumulator=name, contract=OperandContract(held=Contract.EXACT), returned=np.float16([7])
+    )
     with np.errstate(all="ignore"):
         _, lines = explain_stored(stored, ProductOptions(per=per))
         _, whole = explain_stored(stored, ProductOptions(per=per, whole=True))
@@ -268,7 +280,9 @@ def test_nan_and_infinity_are_told() -> None:
     case = replace(case, a=replace(case.a, values=values))
     for row, words in ((0, "NaN alone"), (1, "Inf alone")):
         for name in ("float32", "fused-f24-8"):
-            stored = StoredProduct(case=case, place=(row, 0), accumulator=name, contract=OperandContract(held=Contract.EXACT), returned=np.float32([1]))
+            stored = StoredProduct(
+                case=case, place=(row, 0), accumulator=name, contract=OperandContract(held=Contract.EXACT), returned=np.float32([1])
+            )
             with np.errstate(all="ignore"):
                 _, lines = explain_stored(stored)
             text = "\n".join(lines)
@@ -276,13 +290,17 @@ def test_nan_and_infinity_are_told() -> None:
             assert "wrong" in text
 
 
-@pytest.mark.parametrize(("x", "cell"), [(0.0, "0"), (-0.5, "-0.5"), (2.0**-40, "2^-40"), (-3 * 2.0**-30, "-3*2^-30"), (1 / 3, "~0.3333"), (np.inf, "Inf")])
+@pytest.mark.parametrize(
+    ("x", "cell"), [(0.0, "0"), (-0.5, "-0.5"), (2.0**-40, "2^-40"), (-3 * 2.0**-30, "-3*2^-30"), (1 / 3, "~0.3333"), (np.inf, "Inf")]
+)
 def test_numbers_are_exact_or_say_so(x: float, cell: str) -> None:
     assert number_cell(x) == cell
 
 
 def test_a_file_of_several_products() -> None:
-    stored = StoredProduct(case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT))
+    stored = StoredProduct(
+        case=make_case("mxfp4", "mxfp4"), place=(0, 0), accumulator="float32", contract=OperandContract(held=Contract.EXACT)
+    )
     document = {"products": [store_product(stored), store_product(stored)]}
     assert list(find_products(document, "it")) == ["0", "1"]
 
@@ -309,7 +327,10 @@ def test_affine_and_sparse_sides_are_explained(pair: tuple[str, str], name: str)
         for row, column in ((0, 0), (1, 2)):
             e = dot.explain_output(*factors, row=row, column=column, accumulator=name)
             terms = [t for s in e.steps for t in s.terms]
-            left, right = ([sum(Fraction(float(part[at, k])) for part in f.parts) for k in range(128)] for f, at in zip(factors, (row, column), strict=True))
+            left, right = (
+                [sum(Fraction(float(part[at, k])) for part in f.parts) for k in range(128)]
+                for f, at in zip(factors, (row, column), strict=True)
+            )
             assert sum(Fraction(t.product) for t in terms) == sum(x * y for x, y in zip(left, right, strict=True))
             assert e.low <= e.output <= e.high
             assert {t.k for t in terms} == set(range(128))

@@ -21,14 +21,7 @@ from mxspec.formats import BLOCKS
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import ScaleStep
 from mxspec.rounding import DETERMINISTIC, Rounding
-from mxspec_conformance.atlas.explorer import (
-    SCRIPT_NAME,
-    link_block,
-    render_explorer,
-    target_command,
-    write_explorer_script,
-    write_target,
-)
+from mxspec_conformance.atlas.explorer import SCRIPT_NAME, link_block, render_explorer, target_command, write_explorer_script, write_target
 from mxspec_conformance.atlas.javascript import find_log2_steps, list_block_layouts, write_javascript
 from mxspec_conformance.kits import c99
 from mxspec_conformance.kits.c99 import write_c99
@@ -108,8 +101,15 @@ def test_every_profile_gives_the_bits_of_the_model(program: Path) -> None:
 
 @needs_node
 def test_encode_rounds_in_every_mode(program: Path) -> None:
-    x = np.concatenate([random_blocks(6, 32, 3).reshape(-1), np.array([0, -0.0, 0.25, 0.75, 2.5, -2.5, 5, 6, 7, 448, 464, 1.5 * 2.0**-127, np.inf, np.nan], np.float32)])
-    modes = [(element, rounding) for element in ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3") for rounding in DETERMINISTIC]
+    x = np.concatenate(
+        [
+            random_blocks(6, 32, 3).reshape(-1),
+            np.array([0, -0.0, 0.25, 0.75, 2.5, -2.5, 5, 6, 7, 448, 464, 1.5 * 2.0**-127, np.inf, np.nan], np.float32),
+        ]
+    )
+    modes = [
+        (element, rounding) for element in ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3") for rounding in DETERMINISTIC
+    ]
     questions, wanted = [], []
     for element, rounding in modes:
         values = x[~(x < 0)] if element in ("e8m0", "ue4m3") else x
@@ -211,7 +211,14 @@ def test_bytes_are_what_dtype_and_shape_say(program: Path, change: dict[str, Any
     x = {"dtype": "float32", "shape": [1, 32], "hex": "0000803f" * 32} | change
     request = {"cmd": "run", "id": "0", "function": "quantize", "arguments": {"x": x, "format": "mxfp4"}}
     lines = [request, {**request, "function": "__proto__"}, {"cmd": "stop"}]
-    run = subprocess.run(["node", "target.js"], cwd=program.parent, input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        ["node", "target.js"],
+        cwd=program.parent,
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     first, second = map(json.loads, run.stdout.splitlines())
     assert words in first["error"]["message"]
     assert second["skipped"]["reason"] == "no __proto__ here"
@@ -247,12 +254,18 @@ def test_what_a_language_lacks_is_left_out_with_the_reason(monkeypatch: pytest.M
     }  # fmt: skip
     monkeypatch.setattr(c99, "list_levels", lambda _: [(replace(plain, id=name), s, False) for name, s in changed.items()])
     header, script = write_c99(["mxfp4"]), write_javascript.__wrapped__(("mxfp4",))
-    lacks = [("a", "mxfp4", "rounds stochastically"), ("b", "mxfp4", "computes * in the domain sm90.rcp"), ("c", "mxfp4", "finds scales by log2f-round")]
+    lacks = [
+        ("a", "mxfp4", "rounds stochastically"),
+        ("b", "mxfp4", "computes * in the domain sm90.rcp"),
+        ("c", "mxfp4", "finds scales by log2f-round"),
+    ]
     assert header.left_out == tuple(lacks)
     assert script.left_out == tuple(lacks[:2])
     assert [row[0] for row in (*header.rows, *script.rows)] == ["d", "c", "d"]
     assert " * Not here:\n *   a (mxfp4): rounds stochastically\n *   b (mxfp4): computes" in header.text.partition("*/")[0]
-    assert script.text.partition("*/")[0].endswith(" * Not here:\n *   a (mxfp4): rounds stochastically\n *   b (mxfp4): computes * in the domain sm90.rcp\n ")
+    assert script.text.partition("*/")[0].endswith(
+        " * Not here:\n *   a (mxfp4): rounds stochastically\n *   b (mxfp4): computes * in the domain sm90.rcp\n "
+    )
 
 
 def test_the_script_is_small_and_needs_nothing() -> None:

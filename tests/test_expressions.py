@@ -34,21 +34,7 @@ from mxspec.expressions import (
 from mxspec.rcp_table import load_rcp_table
 from mxspec.reals import Real
 
-from tests.support import (
-    FLT_MAX,
-    INF,
-    MIN_NORMAL,
-    NAN,
-    SIGN,
-    Array,
-    around,
-    both_signs,
-    float_bits,
-    floats,
-    real,
-    rng,
-    same_real,
-)
+from tests.support import FLT_MAX, INF, MIN_NORMAL, NAN, SIGN, Array, around, both_signs, float_bits, floats, real, rng, same_real
 
 BINARY = (Op.ADD, Op.SUB, Op.MUL, Op.DIV)
 SELECTING = (Op.MIN, Op.MAX, Op.FMIN, Op.FMAX)
@@ -68,9 +54,7 @@ SPECIAL = both_signs(
 
 def as_real(value: Array, index: int) -> Real:
     """An array's number as an exact one, whatever the array's dtype."""
-    number = (
-        float(np.broadcast_to(value, (max(index + 1, value.size),))[index]) if value.ndim == 0 else float(value[index])
-    )
+    number = float(np.broadcast_to(value, (max(index + 1, value.size),))[index]) if value.ndim == 0 else float(value[index])
     sign = int(np.signbit(number))
     if np.isnan(number):
         return Real(sign, Fraction(0), nan=True)
@@ -83,9 +67,7 @@ def prove(op: Op, domain: Domain, columns: list[list[int]]) -> None:
     for index, bits in enumerate(zip(*columns, strict=True)):
         expected = EXACT.apply(op, domain, tuple(real(b) for b in bits))
         found = as_real(got, index)
-        assert same_real(found, expected), (
-            f"{op} {domain} of {[f'{b:08x}' for b in bits]}: {found}, expected {expected}"
-        )
+        assert same_real(found, expected), f"{op} {domain} of {[f'{b:08x}' for b in bits]}: {found}, expected {expected}"
 
 
 @pytest.mark.parametrize("domain", ROUNDED)
@@ -282,9 +264,7 @@ def test_unbound_leaves_are_named() -> None:
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), 2**24 + 1, Fraction(1, 1 << 150), 1e39])
 def test_constants_are_exactly_float32(value: Fraction | int | float) -> None:
-    with pytest.raises(
-        ValueError, match=r"is not a float32; write it as an operation or as Const\(bits\)|no rational value"
-    ):
+    with pytest.raises(ValueError, match=r"is not a float32; write it as an operation or as Const\(bits\)|no rational value"):
         const(value)
 
 

@@ -93,9 +93,7 @@ def sample_scales(cases: list[dict[str, Any]], profile: str, name: str, *, slow:
 
 
 @pytest.fixture
-def sampled(
-    fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Any]:
+def sampled(fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Makes the judge read a sample of the vectors that the model gives today."""
     for operation in ("quantize", "scale", "dequantize"):
         fresh.document(operation, request.node.callspec.params["fmt"])
@@ -139,9 +137,7 @@ def exact_target(fmt: str, profile: Profile) -> Any:
             block = x[i, j * k : (j + 1) * k]
             key = (block.astype(np.float32).tobytes(), tensor_scale)
             if key not in answers:
-                answer = exact.quantize_block(
-                    reals_of(block), fmt, profile=profile, tensor_scale=tensor_real(tensor_scale)
-                )
+                answer = exact.quantize_block(reals_of(block), fmt, profile=profile, tensor_scale=tensor_real(tensor_scale))
                 answers[key] = answer.scale_code, answer.codes
             scales[i, j], codes[i, j * k : (j + 1) * k] = answers[key]
         return codes, scales
@@ -302,10 +298,7 @@ def test_outsiders_import_nothing_of_ours() -> None:
 
 @pytest.mark.parametrize(
     ("name", "formats"),
-    [
-        ("cuda_headers_target", ["mxfp4", "mxfp8_e4m3", "mxfp8_e5m2"]),
-        ("gfloat_target", [f for f in BLOCKS if f.startswith("mx")]),
-    ],
+    [("cuda_headers_target", ["mxfp4", "mxfp8_e4m3", "mxfp8_e5m2"]), ("gfloat_target", [f for f in BLOCKS if f.startswith("mx")])],
 )
 def test_outsiders_conform(name: str, formats: list[str]) -> None:
     """In a child process, with all of the committed vectors."""

@@ -98,9 +98,7 @@ def levels(profile: Profile, fmt: BlockFormat) -> Iterator[tuple[QuantizationSte
             yield profile.two_level, bind_arrays(profile, derive_tensor_scale(amax, profile)), some
 
 
-def assert_expression(
-    x: Floats, fmt: BlockFormat, profile: Profile, level: QuantizationSteps, bindings: dict[str, Any]
-) -> bool:
+def assert_expression(x: Floats, fmt: BlockFormat, profile: Profile, level: QuantizationSteps, bindings: dict[str, Any]) -> bool:
     """What the tuned path fills is what the expressions give; whether it applies."""
     codes, scales = np.full(x.shape, 0xEE, np.uint8), np.full((len(x), 1), 0xEE, np.uint8)
     table = blocks.element_table(fmt.element, level.element)
@@ -126,16 +124,10 @@ def test_tuned_quantize_is_the_expression(name: str, fmt_name: str) -> None:
 
 
 def vary(
-    level: QuantizationSteps,
-    *,
-    scale: dict[str, Any] | None = None,
-    element: dict[str, Any] | None = None,
-    **parts: Any,
+    level: QuantizationSteps, *, scale: dict[str, Any] | None = None, element: dict[str, Any] | None = None, **parts: Any
 ) -> QuantizationSteps:
     """A level with fields of its rules replaced."""
-    return replace(
-        level, scale=replace(level.scale, **scale or {}), element=replace(level.element, **element or {}), **parts
-    )
+    return replace(level, scale=replace(level.scale, **scale or {}), element=replace(level.element, **element or {}), **parts)
 
 
 def one_level_of(fmt: str) -> QuantizationSteps:
@@ -161,22 +153,13 @@ MADE_UP: dict[str, tuple[str, QuantizationSteps, bool]] = {
     "zero-divisor": ("nvfp4", vary(NV_LEVEL, element={"nan": NanPolicy.ZERO}, scaled=f32.div(X, SF)), True),
     "nan-scale": (
         "mxfp8_e4m3",
-        vary(
-            MX_LEVEL,
-            scale={"on_zero": 0xFF},
-            element={"under_nan_scale": 0x05},
-            scaled=f32.mul(if_nan(SF, ONE, f32.div(ONE, SF)), X),
-        ),
+        vary(MX_LEVEL, scale={"on_zero": 0xFF}, element={"under_nan_scale": 0x05}, scaled=f32.mul(if_nan(SF, ONE, f32.div(ONE, SF)), X)),
         True,
     ),
     "scale-to-nearest": ("mxint8", vary(MX_LEVEL, scale={**CEIL_SCALE, "rounding": Rounding.RNE}), True),
     "scale-downward": ("mxint8", vary(MX_LEVEL, scale={**CEIL_SCALE, "rounding": Rounding.RTZ}), True),
     "exact-scale": ("nvfp4", vary(NV_LEVEL, scale={"value": exact.div(AMAX, const(6))}), True),
-    "ceil-to-ue4m3": (
-        "nvfp4",
-        vary(NV_LEVEL, scale={"value": exact.div(AMAX, M), "rounding": Rounding.RTP}),
-        True,
-    ),
+    "ceil-to-ue4m3": ("nvfp4", vary(NV_LEVEL, scale={"value": exact.div(AMAX, M), "rounding": Rounding.RTP}), True),
     "factor-of-amax": ("mxfp4", vary(MX_LEVEL, scaled=f32.div(X, f32.mul(SF, if_less(AMAX, ONE, ONE, M)))), True),
     "factor-not-rounded": ("mxfp4", vary(MX_LEVEL, scaled=f32.mul(X, exact.div(ONE, SF))), False),
     "no-single-operation": ("mxfp4", vary(MX_LEVEL, scaled=f32.mul(f32.mul(X, X), SF)), False),
@@ -221,9 +204,7 @@ def every_pair(fmt: BlockFormat) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("name", "fmt_name"), ALL)
-def test_tuned_dequantize_is_the_expression(
-    monkeypatch: pytest.MonkeyPatch, name: str, fmt_name: str, dtype: npt.DTypeLike
-) -> None:
+def test_tuned_dequantize_is_the_expression(monkeypatch: pytest.MonkeyPatch, name: str, fmt_name: str, dtype: npt.DTypeLike) -> None:
     monkeypatch.setattr(fast, "CODES_PER_ENTRY", 1)
     profile, fmt = mxspec.get_profile(name, fmt_name), get_block(fmt_name)
     codes, scales = every_pair(fmt)

@@ -171,10 +171,7 @@ BLOCK_FACTS: dict[str, tuple[str, str, int, bool, tuple[tuple[int, int], ...], F
 
 
 def test_block_formats() -> None:
-    found = {
-        name: (f.element.name, f.scale.name, f.k, f.has_tensor_scale, f.shapes, f.bits_per_element)
-        for name, f in BLOCKS.items()
-    }
+    found = {name: (f.element.name, f.scale.name, f.k, f.has_tensor_scale, f.shapes, f.bits_per_element) for name, f in BLOCKS.items()}
     assert found == BLOCK_FACTS
 
 
@@ -214,9 +211,7 @@ def test_a_new_format_can_be_registered_and_used() -> None:
     codes = mxspec.encode(x, "ue5m3")
     assert codes.tolist() == [0x00, 0x01, 0x08, 0x78, 0xFE, 0xFE, 0xFF]
     assert mxspec.decode(codes[:5], "ue5m3").tolist() == x[:5].tolist()
-    tiny = ElementFormat(
-        name="e1m2", bits=4, exponent_bits=1, mantissa_bits=2, bias=1, signed=True, has_zero=True, max_code=7
-    )
+    tiny = ElementFormat(name="e1m2", bits=4, exponent_bits=1, mantissa_bits=2, bias=1, signed=True, has_zero=True, max_code=7)
     register_scalar(tiny)
     assert ELEMENTS["e1m2"] is tiny
     assert mxspec.decode(np.arange(8, dtype=np.uint8), "e1m2").tolist() == [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75]

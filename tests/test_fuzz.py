@@ -208,7 +208,9 @@ def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_blocks_of_a_16_bit_dtype_are_numbers_that_it_holds(dtype: str) -> None:
-    job = BlockJob(target="mxspec", fmt="mxfp8_e4m3", profile="mx-floor", tensor=None, dtype=dtype, seed=seed(), in_process=True, blocks=512)
+    job = BlockJob(
+        target="mxspec", fmt="mxfp8_e4m3", profile="mx-floor", tensor=None, dtype=dtype, seed=seed(), in_process=True, blocks=512
+    )
     x, calls, _ = draw_batch(job, 0)
     for call in calls:
         blocks = call.blocks(x)

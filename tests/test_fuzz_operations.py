@@ -32,7 +32,9 @@ SPARSE = ("prune", "compress", "decompress")
 
 
 def make_job(target: Any, function: str, operand: str, claim: str | None = None) -> OperationJob:
-    return OperationJob(target=InProcessSession(target, "drawn"), function=function, operand=operand, claim=claim, seed=seed(), in_process=True)
+    return OperationJob(
+        target=InProcessSession(target, "drawn"), function=function, operand=operand, claim=claim, seed=seed(), in_process=True
+    )
 
 
 def make_sparse(one: SparseVariant, formats: tuple[str, ...]) -> Plain:
@@ -90,7 +92,6 @@ def test_groups_are_the_same_for_the_same_seed_and_go_through_a_file(function: s
 
 
 # Causes.
-
 
 
 def campaign(target: Any, *operations: str) -> Campaign:

@@ -140,7 +140,10 @@ def test_what_earlier_calls_leave_is_said() -> None:
     assert {f.depends for f in found.products} & {Dependence.LAST_CALL, Dependence.EARLIER_CALLS}
 
 
-@pytest.mark.parametrize(("name", "found"), [("float16 additions, not declared", "float16"), ("13 bits below the largest exponent, not declared", "fused-f13-32")])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("float16 additions, not declared", "float16"), ("13 bits below the largest exponent, not declared", "fused-f13-32")],
+)
 def test_another_class_is_a_deviation(name: str, found: str) -> None:
     report = campaign(name).report
     bad = [r for r in report.requirements if r.verdict not in GOOD]
@@ -257,7 +260,9 @@ def test_numbers_are_such_as_no_legitimate_kernel_treats_otherwise(product: tupl
     target = KernelTarget(Kernel(name="drawn", product=product))
     session = open_target(target)
     capabilities: Capabilities = replace(session.capabilities, product_shapes=(2, 3, 96))
-    job = ProductJob(target=None, text=f"{product[0]} @ {product[1]}", fmt="x", class_name="float32", contract_name=contract.value, seed=seed())
+    job = ProductJob(
+        target=None, text=f"{product[0]} @ {product[1]}", fmt="x", class_name="float32", contract_name=contract.value, seed=seed()
+    )
     sizes = find_sizes(job.product, capabilities.product_shapes)
     wanted, topics = {"identity", "shape", "interval", "sum"}, set()
     # Which topics a batch has is the seed's choice.

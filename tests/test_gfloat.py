@@ -97,9 +97,7 @@ def test_stochastic_rounding_is_the_fastest_one(name: str, saturates: bool) -> N
         x, name, rounding="sr", overflow="saturate" if saturates else "own", random_bits=words, sr_bits=8,
         sign="ignore",
     )  # fmt: skip
-    theirs = gfloat_codes(
-        x, name, RoundMode.StochasticFastest, sat=saturates, srbits=words.astype(np.int64), srnumbits=8
-    )
+    theirs = gfloat_codes(x, name, RoundMode.StochasticFastest, sat=saturates, srbits=words.astype(np.int64), srnumbits=8)
     assert_codes(x, ours, theirs, name)
 
 

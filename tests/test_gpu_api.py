@@ -39,10 +39,7 @@ def test_import_needs_nothing() -> None:
     )
     paths = [str(ROOT), str(ROOT / "gpu")]
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{code}"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {paths!r}\n{code}"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "pip install cupy-cuda13x" in done.stdout
@@ -127,7 +124,9 @@ def test_the_page_names_what_no_verdict_supports() -> None:
     left = [r["id"] for part in _VERDICTS for r in read(f"mxspec_gpu{part}.json")["requirements"] if r["verdict"] == "unsupported"]
     assert {name.rsplit("/", 1)[1] for name in left} == {"tail"}
     assert len(left) == 10
-    assert "tails are unsupported in tiles, experts and steps (ten requirements)" in (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
+    assert "tails are unsupported in tiles, experts and steps (ten requirements)" in (ROOT / "reports" / "gpu" / "README.md").read_text(
+        "utf-8"
+    )
 
 
 def test_committed_bench_meets_its_floors() -> None:

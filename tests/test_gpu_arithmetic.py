@@ -247,9 +247,7 @@ def test_quantize_with_counter(level: Level, dtype: str) -> None:
     words = counter_bytes(seed, x.size).astype(np.uint32).reshape(x.shape)
     expected = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, random_bits=words, sr_bits=8)
     for fast in (False, True):
-        codes, scales, ordinary = library().quantize(
-            x, LEVELS.index(level), fast=fast, native=native, random="counter", seed=seed
-        )
+        codes, scales, ordinary = library().quantize(x, LEVELS.index(level), fast=fast, native=native, random="counter", seed=seed)
         np.testing.assert_array_equal(scales, expected.scales[:, 0])
         np.testing.assert_array_equal(codes, pack(expected.codes, 4), err_msg=f"fast={fast}")
         assert ordinary >= 500 * fast
@@ -275,9 +273,7 @@ def test_dequantize_every_code_under_every_byte(level: Level) -> None:
 
 
 def test_refuses_what_kernels_lack() -> None:
-    with pytest.raises(
-        UnsupportedProfileError, match=r"profile .* which the kernels do not have; use mxspec\.quantize"
-    ):
+    with pytest.raises(UnsupportedProfileError, match=r"profile .* which the kernels do not have; use mxspec\.quantize"):
         generate_rules("torchao-0.18/mxfp4/rceil/eager", "mxfp4", two_level=False)
     with pytest.raises(ValueError, match="has no tensor scale"):
         generate_rules("mx-floor", "mxfp4", two_level=True)

@@ -29,9 +29,7 @@ VARIANTS = (
     *step_kernels.list_step_templates(),
 )  # fmt: skip
 COMPILED = tuple(
-    (template, arch)
-    for template in TEMPLATES
-    for arch in (("sm_90", "sm_100a") if any(v in template for v in VARIANTS) else ARCHITECTURES)
+    (template, arch) for template in TEMPLATES for arch in (("sm_90", "sm_100a") if any(v in template for v in VARIANTS) else ARCHITECTURES)
 )
 
 #: Template -> instructions that its machine code must hold: on Hopper, and on Blackwell.
@@ -115,8 +113,7 @@ HELD = ("quantize_any", "dequantize", "dequantize-fp6", "encode_scalars", "unpac
 @pytest.mark.parametrize("template", REFUSED)
 def test_a_limited_target_refuses_in_words(template: str) -> None:
     with pytest.raises(
-        build.OldGpuError,
-        match=rf"^{SOURCES[template].function} needs compute capability 8\.0, and this GPU has 7\.5, where dequantize",
+        build.OldGpuError, match=rf"^{SOURCES[template].function} needs compute capability 8\.0, and this GPU has 7\.5, where dequantize"
     ):
         build.compile_cubin(SOURCES[template], "sm_75")
 

@@ -120,7 +120,11 @@ def test_no_rows_at_all() -> None:
         ({"fmt": "mxfp6_e2m3", "x": draw(4, 96)}, ValueError, "x has 96 columns, no multiple of 64"),
         ({"scale_layout": "row-major", "x": draw(4, 256)}, ValueError, "would not begin at 16 bytes; pad x to 512 columns"),
         ({"rows": 4}, TypeError, "rows is of type int; pass how many rows each expert has, such as [4] for one"),
-        ({"tensor_scales": [TensorScale.from_float(TensorScaleKind.ENCODE, 1.0)] * 2}, ValueError, "tensor_scales[0] is of kind encode, profile"),
+        (
+            {"tensor_scales": [TensorScale.from_float(TensorScaleKind.ENCODE, 1.0)] * 2},
+            ValueError,
+            "tensor_scales[0] is of kind encode, profile",
+        ),
         ({"tensor_scales": np.ones(2)}, ValueError, "tensor_scales have dtype float64 and shape (2,)"),
         ({"tensor_scales": [np.ones(1, np.float32), np.ones(2, np.float32)]}, ValueError, "tensor_scales[1] is a numpy array of float32"),
         ({"tensor_scales": [1.0, 2.0]}, TypeError, "tensor_scales[0] is a float"),

@@ -98,9 +98,7 @@ def test_sparse_codes_are_the_models(sparsity: Sparsity) -> None:
     shown = np.where(legal, nibbles, 4).astype(np.uint8)
     dense = decompress(kept, shown, sparsity=sparsity).reshape(-1, sparsity.group)
     want = np.where(legal[:, None], dense, 0).astype(np.uint8)
-    codes, found = library().spread_sparse(
-        pack(kept[None], 4)[0], pack(nibbles[None], 4)[0], pairs=sparsity is Sparsity.PAIRS
-    )
+    codes, found = library().spread_sparse(pack(kept[None], 4)[0], pack(nibbles[None], 4)[0], pairs=sparsity is Sparsity.PAIRS)
     np.testing.assert_array_equal(codes, pack(want.reshape(1, -1), 4)[0])
     np.testing.assert_array_equal(found, np.repeat(legal, sparsity.group // 4))
 

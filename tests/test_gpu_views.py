@@ -13,15 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from mxspec_gpu import plans
 from mxspec_gpu.build import KernelSource
-from mxspec_gpu.views import (
-    Matrix,
-    count_tiles,
-    find_extent,
-    find_matrix,
-    is_contiguous,
-    split_launches,
-    tiled_bytes,
-)
+from mxspec_gpu.views import Matrix, count_tiles, find_extent, find_matrix, is_contiguous, split_launches, tiled_bytes
 
 from tests.gpu.device import swizzle
 
@@ -47,9 +39,7 @@ def check(view: Array, axis: int) -> bool:
     rows = np.moveaxis(places(view), axis, -1).reshape(-1, shape[axis])
     matrix = find_matrix(shape, strides, axis)
     steps = np.diff(rows[:, 0])
-    assert (matrix is not None) == (len(set(steps.tolist())) <= 1), (
-        "a copy exactly where no one stride leads along the rows"
-    )
+    assert (matrix is not None) == (len(set(steps.tolist())) <= 1), "a copy exactly where no one stride leads along the rows"
     low, high = find_extent(shape, strides)
     assert (low, high) == (rows.min(), rows.max() + 1)
     assert is_contiguous(shape, strides) == bool((places(view).reshape(-1) == np.arange(view.size)).all())
@@ -125,10 +115,7 @@ def test_drawn_views(data: st.DataObject) -> None:
     check_every_axis(view)
 
 
-@given(
-    shape=st.lists(st.integers(1, 4), min_size=1, max_size=5),
-    strides=st.lists(st.integers(-70, 70), min_size=5, max_size=5),
-)
+@given(shape=st.lists(st.integers(1, 4), min_size=1, max_size=5), strides=st.lists(st.integers(-70, 70), min_size=5, max_size=5))
 def test_any_strides(shape: list[int], strides: list[int]) -> None:
     """Strides that no indexing makes: overlapping ones, pitches, any signs."""
     base = np.zeros(4096, np.int8)
@@ -145,9 +132,7 @@ def test_empty_views_touch_nothing() -> None:
 Launched = list[tuple[str, tuple[int, ...]]]
 
 
-def record_plan(
-    view: Array, axis: int, address: int = 0, *, square: bool = False, arch: str = "sm_90"
-) -> Launched | None:
+def record_plan(view: Array, axis: int, address: int = 0, *, square: bool = False, arch: str = "sm_90") -> Launched | None:
     """File and parameters of each launch that a call on a view comes to; None: the view is copied first. square: of nvfp4."""
     launched: Launched = []
 
@@ -314,12 +299,7 @@ def test_launches_are_the_matrix(tiled: bool) -> None:
             if tiled:
                 assert part.blocks == part.rows * columns
                 row, column = np.divmod(blocks, columns)
-                at = (
-                    (row // 128 * count_tiles(columns) + column // 4) * 512
-                    + row % 32 * 16
-                    + row % 128 // 32 * 4
-                    + column % 4
-                )
+                at = (row // 128 * count_tiles(columns) + column // 4) * 512 + row % 32 * 16 + row % 128 // 32 * 4 + column % 4
             else:
                 at = blocks
             got[part.scale_offset + at] = scales.reshape(-1)[part.first_block + blocks]
@@ -334,8 +314,6 @@ def test_launches_of_one_row_beyond_four_gigabytes() -> None:
     parts = list(split_launches(200, 1 << 24, 1 << 30, tiled=True))
     assert len(parts) == 200
     assert parts[129].scale_offset == (count_tiles(1 << 24) * 512) + 16
-    with pytest.raises(
-        ValueError, match="rows have 1073741828 blocks; in scale_layout='128x4' at most 1073741824 can be done"
-    ):
+    with pytest.raises(ValueError, match="rows have 1073741828 blocks; in scale_layout='128x4' at most 1073741824 can be done"):
         list(split_launches(1, (1 << 30) + 4, 1 << 30, tiled=True))
     assert len(list(split_launches(1, (1 << 30) + 4, 1 << 30, tiled=False))) == 2

@@ -97,9 +97,7 @@ def test_all_mx_profiles_are_told_apart_or_are_one_function() -> None:
 def test_nvfp4_profiles_that_nothing_separates_are_explained() -> None:
     for pair, found in PAIRS["formats"]["nvfp4"]["pairs"].items():
         if "why" in found:
-            assert found["why"].startswith(
-                ("one function on float32", "they are never asked the same", "not separated by any")
-            ), pair
+            assert found["why"].startswith(("one function on float32", "they are never asked the same", "not separated by any")), pair
 
 
 @pytest.fixture
@@ -108,9 +106,7 @@ def new_profile() -> Iterator[mxspec.Profile]:
     known = mxspec.get_profile("mx-floor", "mxfp4")
     assert known.one_level is not None
     element = replace(known.one_level.element, rounding=Rounding.RNU)
-    made = replace(
-        known, id="test/ties-up", kind=schema.Kind.DESCRIPTIVE, one_level=replace(known.one_level, element=element)
-    )
+    made = replace(known, id="test/ties-up", kind=schema.Kind.DESCRIPTIVE, one_level=replace(known.one_level, element=element))
     mxspec.register_profile(made)
     yield made
     from mxspec import profiles

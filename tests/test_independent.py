@@ -71,4 +71,6 @@ def test_table_says_what_the_judge_says(number: int) -> None:
     requirement = published["by"].partition(":")[0]
     if not failing(judge(build(bug), bug.operation, bug.format, bug.profile, only=requirement)):
         # What shows by the order of calls, or by numbers that are drawn for them, shows elsewhere where these are fewer.
-        assert failing(judge(build(bug), bug.operation, bug.format, bug.profile)), "python -m tests.independent.run_independent judges all again"
+        assert failing(judge(build(bug), bug.operation, bug.format, bug.profile)), (
+            "python -m tests.independent.run_independent judges all again"
+        )

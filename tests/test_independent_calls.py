@@ -27,8 +27,7 @@ from tests.independent_calls.kernel import Engine
 ENGINES = (Tables(), Bits())
 PROFILES = [(f, p) for f in BLOCKS for p in (("nvfp4-te",) if f == "nvfp4" else ("mx-floor", "mx-rceil"))]
 SPECIAL = np.array(
-    [0, -0.0, 1, 1.75, 2.5, -5, 7, 6, 448, 464, np.inf, -np.inf, np.nan, -np.nan, 1e-45, -1e-39, 2.0**-126, 3e38],
-    np.float32,
+    [0, -0.0, 1, 1.75, 2.5, -5, 7, 6, 448, 464, np.inf, -np.inf, np.nan, -np.nan, 1e-45, -1e-39, 2.0**-126, 3e38], np.float32
 )
 MAXIMA = (None, 0.0, 3.0, 1e30, 1e-30, 1e-42, 3.4e38, np.inf, np.nan)
 

@@ -35,7 +35,7 @@ REPORT = ROOT / "reports" / "kits" / "products.json"
 LETTER = {name: letter for letter, name in runtime.CLASSES.items()}
 
 #: A product by ml_dtypes for every pair of block formats, and one that reads the next block's scale.
-KERNELS = '''
+KERNELS = """
 import ml_dtypes
 import numpy as np
 
@@ -60,7 +60,7 @@ def matmul(a, a_scales, b, b_scales, out_dtype="float32", a_tensor_scale=1.0, b_
 
 def next_scale(a, a_scales, b, b_scales, **options):
     return matmul(a, a_scales, b, np.roll(b_scales, -1, axis=1), **options)
-'''
+"""
 
 
 def by_name(name: str, scope: str = ALL, kind: Kind = Kind.MUTANT) -> Subject:
@@ -138,12 +138,16 @@ def test_subjects_have_names_of_their_own_and_are_found_by_them() -> None:
         list_subjects("mxfp4@mxfp6_e2m3")
 
 
-@pytest.mark.parametrize("name", ["next block's scale, b", "epilogue: c transposed", "accumulator not cleared", "the last is lost at m = 64"])
+@pytest.mark.parametrize(
+    "name", ["next block's scale, b", "epilogue: c transposed", "accumulator not cleared", "the last is lost at m = 64"]
+)
 def test_golden_calls_and_patterns_find_mutants(name: str) -> None:
     assert find_product_kills(by_name(name)).all
 
 
-@pytest.mark.parametrize("name", ["NumPy's float32 product", "split-k of 7", "epilogue fused", "bfloat16 operands", "fused-f13-32", "other NaN bits"])
+@pytest.mark.parametrize(
+    "name", ["NumPy's float32 product", "split-k of 7", "epilogue fused", "bfloat16 operands", "fused-f13-32", "other NaN bits"]
+)
 def test_right_kernels_are_not_rejected(name: str) -> None:
     assert not find_product_kills(by_name(name, kind=Kind.RIGHT)).all
 
@@ -208,7 +212,8 @@ def test_a_function_is_scored_and_its_patch_finds_the_rest(tmp_path: Path) -> No
 def test_the_command_scores_a_rule_of_products(tmp_path: Path) -> None:
     patch = tmp_path / "test_gap.py"
     done = CliRunner().invoke(
-        main, ["score-tests", "rule:cosine=0.9", "--format", "nvfp4@nvfp4", "--only", "no tensor scale*", "--jobs", "1", "--patch", str(patch)]
+        main,
+        ["score-tests", "rule:cosine=0.9", "--format", "nvfp4@nvfp4", "--only", "no tensor scale*", "--jobs", "1", "--patch", str(patch)],
     )
     assert done.exit_code == 1, done.output
     assert "sees 0 of 3 mutants" in done.output

@@ -72,7 +72,12 @@ def run(module: Any, folder: Path, operator: str, given: dict[str, Any], wanted:
     tensors = {f"input-{i}": {"data_type": dtype} for i, dtype in enumerate(given)}
     results = [f"result-{i}.npy" for i in range(len(wanted))]
     details = {"operator": operator, "output_types": list(wanted), "output_shapes": [list(s) for s in wanted.values()]}
-    desc = {"ifm_file": [f"{n}.npy" for n in tensors], "ofm_file": results, "meta": {"data_gen": {"tensors": tensors}}, "test_details": details}
+    desc = {
+        "ifm_file": [f"{n}.npy" for n in tensors],
+        "ofm_file": results,
+        "meta": {"data_gen": {"tensors": tensors}},
+        "test_details": details,
+    }
     (folder / "desc.json").write_text(json.dumps(desc), "utf-8")
     system = module.TosaSUTRunner(None, [f"target={folder.parent / 'kernel.py'}"], folder)
     skipped, why = system.skipTest()

@@ -99,7 +99,9 @@ def test_a_call_may_give_a_nan_another_sign(pattern: str, changed: int, accepted
     assert getattr(calls, pattern)() == accepted
 
 
-@pytest.mark.parametrize("ident", ["ties-away", "eps-1e-5", "amax-but-lane-17", "nan-ignored", "scales-of-row-shared", "cached-answer", "buffers-reused"])
+@pytest.mark.parametrize(
+    "ident", ["ties-away", "eps-1e-5", "amax-but-lane-17", "nan-ignored", "scales-of-row-shared", "cached-answer", "buffers-reused"]
+)
 def test_mutants_are_found(ident: str) -> None:
     subject = next(s for s in list_mutant_subjects("mxfp4") if s.id == ident)
     assert find_kills(subject.build, Kit("mxfp4", tuple(chosen_blocks("mxfp4", 70))), subject.profile).all
@@ -127,9 +129,18 @@ def test_the_published_numbers_are_of_the_published_choice() -> None:
 
 
 def run_kit(folder: Path, path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])} | {f"MX_KIT_{k}": v for k, v in settings.items()}
+    environment = (
+        os.environ
+        | {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+        | {f"MX_KIT_{k}": v for k, v in settings.items()}
+    )
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)], cwd=folder, capture_output=True, text=True, check=False, env=environment
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
 
 
@@ -309,7 +320,10 @@ def test_readmem_files_judge_as_the_blocks_do(fmt: str) -> None:
 def test_readmem_files_say_what_they_find(tmp_path: Path, fmt: str) -> None:
     """The bins are those that the library of the kit counts; all of them are met."""
     head = kit_files("hardware")[f"{fmt}.x.hex"].decode("ascii").splitlines()[0]
-    found = re.fullmatch(rf"// {fmt}: (\d+) blocks, 12 of 12 bins, kills (\d+) of (\d+) mutants, (\d+) more where the answer is left open(?:; \d+ blocks that need .*)?", head)
+    found = re.fullmatch(
+        rf"// {fmt}: (\d+) blocks, 12 of 12 bins, kills (\d+) of (\d+) mutants, (\d+) more where the answer is left open(?:; \d+ blocks that need .*)?",
+        head,
+    )
     assert found, head
     inputs = read_hex(f"{fmt}.x.hex")
     assert int(found[1]) == len(inputs)
@@ -324,7 +338,9 @@ def test_readmem_files_say_what_they_find(tmp_path: Path, fmt: str) -> None:
         seen = library._library.mxspec_topics(library._row, (ctypes.c_uint32 * k)(*words), library._tensor)
         named = {t for i, t in enumerate(BLOCK_TOPICS) if seen >> i & 1}
         # In NVFP4 the profile rounds the quotient, which may move it onto a code, or away from beside a tie.
-        assert (named ^ find_topics(np.array(words, np.uint32), fmt, rule)) <= ({"exact", "below-tie", "above-tie"} if fmt == "nvfp4" else set())
+        assert (named ^ find_topics(np.array(words, np.uint32), fmt, rule)) <= (
+            {"exact", "below-tie", "above-tie"} if fmt == "nvfp4" else set()
+        )
         library.topics |= seen
     assert library.topics == (1 << len(BLOCK_TOPICS)) - 1
 

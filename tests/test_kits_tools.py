@@ -44,7 +44,10 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def library(kit: Path) -> Path:
     path = kit / "libmxspec.so"
-    subprocess.run(["gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", kit / "mxspec_dpi.c", "-o", path], check=True)
+    subprocess.run(
+        ["gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", kit / "mxspec_dpi.c", "-o", path],
+        check=True,
+    )
     return path
 
 
@@ -99,7 +102,12 @@ def test_topics_are_seen(library: Path) -> None:
     with np.errstate(all="ignore"):
         assert topics(blocks_of([])) == {"exact", "scale-boundary"}
         assert topics(blocks_of([0.25, 0.5])) == {"exact", "tie-even", "subnormal", "scale-boundary"}
-        assert topics(blocks_of([float(np.nextafter(np.float32(0.25), np.float32(1)))])) == {"exact", "above-tie", "subnormal", "scale-boundary"}
+        assert topics(blocks_of([float(np.nextafter(np.float32(0.25), np.float32(1)))])) == {
+            "exact",
+            "above-tie",
+            "subnormal",
+            "scale-boundary",
+        }
         assert topics(blocks_of([float(np.nextafter(np.float32(1.25), np.float32(1)))])) == {"exact", "below-tie", "scale-boundary"}
         assert topics(blocks_of([7.5, -0.0])) == {"exact", "overflow", "zero-sign"}
         assert topics(np.zeros((1, 32), np.float32)) == {"zero-block"}
@@ -143,16 +151,23 @@ def test_a_design_is_judged_by_the_lines_of_a_file(tmp_path: Path, text: str, ot
 
 
 def test_a_row_that_was_not_simulated_is_neither_right_nor_wrong() -> None:
-    rows = [{"flow": "dpi", "design": "right", "skipped": "not installed"}, {"flow": "dpi", "design": "ties away", "failed": 3, "name": "no rule"}]
+    rows = [
+        {"flow": "dpi", "design": "right", "skipped": "not installed"},
+        {"flow": "dpi", "design": "ties away", "failed": 3, "name": "no rule"},
+    ]
     assert hardware.find_wrong(rows) == ["dpi: ties away was named 'no rule'"]
-    assert hardware.find_wrong([{"flow": "readmem", "design": "ties away", "failed": 0}, {"flow": "readmem", "design": "right", "failed": 0}])
+    assert hardware.find_wrong(
+        [{"flow": "readmem", "design": "ties away", "failed": 0}, {"flow": "readmem", "design": "right", "failed": 0}]
+    )
 
 
 def test_the_published_simulations() -> None:
     if not (REPORTS / "hardware.json").exists():
         pytest.skip("reports/kits/hardware.json has not been made")
     document = json.loads((REPORTS / "hardware.json").read_text("ascii"))
-    assert {(r["flow"], r["design"]) for r in document["rows"]} == {(f, d) for f in ("readmem", "dpi", "cocotb") for d in ("right", "ties away")}
+    assert {(r["flow"], r["design"]) for r in document["rows"]} == {
+        (f, d) for f in ("readmem", "dpi", "cocotb") for d in ("right", "ties away")
+    }
     assert not any("skipped" in r for r in document["rows"])
     assert not hardware.find_wrong(document["rows"])
 

@@ -21,9 +21,7 @@ def test_library_equals_its_profiles(adapter: Adapter, capsys: pytest.CaptureFix
     with capsys.disabled():
         print()
         for c in comparisons:
-            print(
-                f"  {c.target} {c.format} {c.operation} {c.dtype} = {c.profile}: {c.blocks} blocks; refused {c.reasons or 0}"
-            )
+            print(f"  {c.target} {c.format} {c.operation} {c.dtype} = {c.profile}: {c.blocks} blocks; refused {c.reasons or 0}")
     assert comparisons
     assert all(c.blocks > 100 for c in comparisons)
     assert not [c.first for c in comparisons if c.different]

@@ -20,9 +20,7 @@ from tests.peers.layouts.run_layouts import LIBRARIES
 
 RECORD = Path(__file__).resolve().parents[1] / "reports" / "peers" / "layouts.json"
 ROWS: list[dict[str, Any]] = [
-    {**row, "library": document["library"]}
-    for document in json.loads(RECORD.read_text("ascii"))["libraries"]
-    for row in document["rows"]
+    {**row, "library": document["library"]} for document in json.loads(RECORD.read_text("ascii"))["libraries"] for row in document["rows"]
 ]
 
 
@@ -65,8 +63,7 @@ def test_numbered_items_tell_every_item_apart(shape: tuple[int, int], codes: int
 
 
 @pytest.mark.parametrize(
-    ("layout", "other"),
-    [("awq", "gptq"), ("128x4", "row-major"), ("nibble-low", "nibble-high"), ("hopper-scale-4", "hopper-scale-8")],
+    ("layout", "other"), [("awq", "gptq"), ("128x4", "row-major"), ("nibble-low", "nibble-high"), ("hopper-scale-4", "hopper-scale-8")]
 )
 def test_another_layout_would_show(layout: str, other: str) -> None:
     codes = 1 << layouts.get_layout(layout).main.packing.width

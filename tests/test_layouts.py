@@ -209,10 +209,7 @@ def test_worked_examples(name: str, rows: list[str], data: str) -> None:
 
 
 def test_worked_gap_of_the_six_bit_container() -> None:
-    data, mask = (
-        layouts.pack(np.arange(16, dtype=np.uint8)[None], "b6x16_p32"),
-        layouts.get_layout("b6x16_p32").mask((1, 16)),
-    )
+    data, mask = (layouts.pack(np.arange(16, dtype=np.uint8)[None], "b6x16_p32"), layouts.get_layout("b6x16_p32").mask((1, 16)))
     assert data[:12].tobytes().hex() == "40200c44611c48a22c4ce33c"
     assert mask.tobytes().hex() == "ff" * 12 + "00" * 4
 

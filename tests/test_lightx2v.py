@@ -216,7 +216,11 @@ def test_the_end_of_a_product_in_pairs_of_floats_is_that_in_rationals() -> None:
     rng = np.random.default_rng(seed())
     shape = 12, 24
     for case in range(16):
-        bias = None if case % 3 == 0 else np.ldexp(rng.integers(-200, 201, shape[1]).astype(float), rng.integers(-12, 12, shape[1])).astype(BF16)
+        bias = (
+            None
+            if case % 3 == 0
+            else np.ldexp(rng.integers(-200, 201, shape[1]).astype(float), rng.integers(-12, 12, shape[1])).astype(BF16)
+        )
         alpha = np.float32(rng.choice([1, -0.5, 1 / 3, 1e-3, 3e5, 0.1, 0, 1 + 2**-8, 2.0**-130]))
         sums = np.ldexp(rng.integers(-600, 601, shape).astype(float), rng.integers(-160, 120, shape))
         if case % 4 == 1:
@@ -224,7 +228,9 @@ def test_the_end_of_a_product_in_pairs_of_floats_is_that_in_rationals() -> None:
         if case % 4 == 2 and bias is not None and alpha:
             sums = -(bias.astype(float) / float(alpha)) * (1 + rng.integers(-3, 4, shape) * 2.0 ** -rng.integers(8, 52, shape))
         sums[0, :4] = 0, np.nan, np.inf, -np.inf
-        special = np.select([np.isnan(sums), sums == np.inf, sums == -np.inf], [dot.Special.NAN, dot.Special.PLUS_INF, dot.Special.MINUS_INF], 0)
+        special = np.select(
+            [np.isnan(sums), sums == np.inf, sums == -np.inf], [dot.Special.NAN, dot.Special.PLUS_INF, dot.Special.MINUS_INF], 0
+        )
         zero = np.zeros(shape, np.int16)
         known = dot.Sums(
             nearest=np.where(np.isfinite(sums), sums, 0), remainder=zero.astype(np.int8), magnitude=np.abs(sums), unit=zero, top=zero,
@@ -315,7 +321,9 @@ def test_a_layer_is_saved_and_loaded(tmp_path: Path, with_bias: bool) -> None:
     path = tmp_path / "layer.safetensors"
     mm.save(path, "blocks.0.qkv")
     stored = containers.open_checkpoint(path).tensors
-    own = {"weight": "U8", "weight_scale": "F8_E4M3", "weight_global_scale": "F32", "input_absmax": "F32"} | ({"bias": "BF16"} if with_bias else {})
+    own = {"weight": "U8", "weight_scale": "F8_E4M3", "weight_global_scale": "F32", "input_absmax": "F32"} | (
+        {"bias": "BF16"} if with_bias else {}
+    )
     assert {name: t.dtype for name, t in stored.items()} == {f"blocks.0.qkv.{name}": dtype for name, dtype in own.items()}
     back = MMWeightNvfp4.load(path, "blocks.0.qkv")
     assert same_layer(back, mm)

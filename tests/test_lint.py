@@ -262,11 +262,7 @@ def test_findings_point_at_the_byte_in_tiles_and_blocks(tmp_path: Path) -> None:
 def e8m0_file(path: Path, scales: np.ndarray[Any, Any], codes: np.ndarray[Any, Any], dtype: str = "U8") -> Path:
     rows, columns = codes.shape
     return write_safetensors(
-        path,
-        {
-            "a.weight_packed": ("U8", (rows, columns // 2), pack_low(codes)),
-            "a.weight_scale": (dtype, scales.shape, scales.tobytes()),
-        },
+        path, {"a.weight_packed": ("U8", (rows, columns // 2), pack_low(codes)), "a.weight_scale": (dtype, scales.shape, scales.tobytes())}
     )
 
 
@@ -297,8 +293,7 @@ def test_nan_codes(tmp_path: Path) -> None:
     codes = np.full((2, 64), 0x7E, np.uint8)
     codes[1, 3] = 0x7F
     path = write_safetensors(
-        tmp_path / "x.safetensors",
-        {"a.weight": ("F8_E4M3", (2, 64), codes.tobytes()), "a.weight_scale": ("U8", (2, 2), b"\x70" * 4)},
+        tmp_path / "x.safetensors", {"a.weight": ("F8_E4M3", (2, 64), codes.tobytes()), "a.weight_scale": ("U8", (2, 2), b"\x70" * 4)}
     )
     assert rules_of(path) == ["codes/nan"]
 
@@ -332,8 +327,7 @@ def test_damaged_origin(tmp_path: Path) -> None:
 
 def test_ambiguous_rows(tmp_path: Path) -> None:
     path = write_safetensors(
-        tmp_path / "x.safetensors",
-        {"a.weight": ("U8", (128, 64), b"\x77" * 8192), "a.weight_scale": ("F8_E8M0", (128, 4), b"\x70" * 512)},
+        tmp_path / "x.safetensors", {"a.weight": ("U8", (128, 64), b"\x77" * 8192), "a.weight_scale": ("F8_E8M0", (128, 4), b"\x70" * 512)}
     )
     assert rules_of(path) == ["tensor/ambiguous"]
     shown = CliRunner().invoke(main, ["lint", str(path)])
@@ -346,8 +340,7 @@ def test_ambiguous_rows(tmp_path: Path) -> None:
 
 def test_six_bits_of_quark_are_ambiguous(tmp_path: Path) -> None:
     path = write_safetensors(
-        tmp_path / "x.safetensors",
-        {"a.weight": ("U8", (4, 48), b"\xff" * 192), "a.weight_scale": ("U8", (4, 2), b"\x70" * 8)},
+        tmp_path / "x.safetensors", {"a.weight": ("U8", (4, 48), b"\xff" * 192), "a.weight_scale": ("U8", (4, 2), b"\x70" * 8)}
     )
     assert rules_of(path) == ["tensor/ambiguous"]
     assert rules_of(path, formats=["mxfp6_e3m2"]) == []
@@ -386,11 +379,7 @@ def test_modelopts_own_configuration(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "algorithm"),
-    [
-        ("modelopt-nvfp4", "NVFP4_AWQ"),
-        ("modelopt-nvfp4", "MIXED_PRECISION"),
-        ("compressed-tensors-mxfp8-quantized", "MXFP8"),
-    ],
+    [("modelopt-nvfp4", "NVFP4_AWQ"), ("modelopt-nvfp4", "MIXED_PRECISION"), ("compressed-tensors-mxfp8-quantized", "MXFP8")],
 )
 def test_names_under_which_the_same_tensors_are_stored(name: str, algorithm: str, tmp_path: Path) -> None:
     config = {"quant_method": "modelopt", "quant_algo": algorithm}
@@ -570,9 +559,7 @@ def gptq_file(
     n, k, groups = 16, 64, 2
     shape = (k, n // 8) if transposed else (k // 8, n)
     words = np.random.default_rng(1).integers(0, 1 << 32, shape, np.uint32)
-    (folder / "config.json").write_text(
-        json.dumps({"quantization_config": config or {"quant_method": "gptq", "bits": 4}})
-    )
+    (folder / "config.json").write_text(json.dumps({"quantization_config": config or {"quant_method": "gptq", "bits": 4}}))
     return write_safetensors(
         folder / "x.safetensors",
         {
@@ -606,11 +593,7 @@ def test_gptq_and_awq(rules: list[str], what: str, options: dict[str, Any], tmp_
 def test_int4_shape(tmp_path: Path) -> None:
     path = write_safetensors(
         tmp_path / "x.safetensors",
-        {
-            "a.qweight": ("I32", (3, 5), bytes(60)),
-            "a.qzeros": ("I32", (1, 2), bytes(8)),
-            "a.scales": ("F16", (1, 16), bytes(32)),
-        },
+        {"a.qweight": ("I32", (3, 5), bytes(60)), "a.qzeros": ("I32", (1, 2), bytes(8)), "a.scales": ("F16", (1, 16), bytes(32))},
     )
     assert rules_of(path) == ["int4/shape"]
 
@@ -741,15 +724,18 @@ def test_every_rule_is_planted_somewhere() -> None:
     """So that no rule is there that cannot be seen to work."""
     files = [p for name in ("test_lint*.py", "test_quantize.py", "test_containers_*.py") for p in Path(__file__).parent.glob(name)]
     text = "".join(p.read_text("utf-8") for p in files)
-    departures = {f"against/{d}" for d in Departure if f"D.{d.name}}}" in text or f"D.{d.name}," in text or f"Departure.{d.name}," in text or f"(Departure.{d.name}" in text}
+    departures = {
+        f"against/{d}"
+        for d in Departure
+        if f"D.{d.name}}}" in text or f"D.{d.name}," in text or f"Departure.{d.name}," in text or f"(Departure.{d.name}" in text
+    }
     planted = {rule for rule in RULES if f'"{rule}"' in text} | departures
     assert set(RULES) - planted == set()
 
 
 def test_gpt_oss_with_blocks_of_another_size(tmp_path: Path) -> None:
     path = write_safetensors(
-        tmp_path / "x.safetensors",
-        {"a_blocks": ("U8", (2, 3, 17), bytes(102)), "a_scales": ("U8", (2, 3), b"\x70" * 6)},
+        tmp_path / "x.safetensors", {"a_blocks": ("U8", (2, 3, 17), bytes(102)), "a_scales": ("U8", (2, 3), b"\x70" * 6)}
     )
     assert rules_of(path) == ["tensor/rank"]
 

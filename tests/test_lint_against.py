@@ -24,9 +24,7 @@ from mxspec_conformance.lint.against.expecting import list_suited
 
 from tests.containers.build import FILES, LIBRARY_FILES, pack_ggml, rewrite, split_safetensors, write_safetensors
 
-SCHEMA = json.loads(
-    (Path(__file__).resolve().parents[1] / "conformance/mxspec_conformance/schema/lint.schema.json").read_text("utf-8")
-)
+SCHEMA = json.loads((Path(__file__).resolve().parents[1] / "conformance/mxspec_conformance/schema/lint.schema.json").read_text("utf-8"))
 ROWS, COLUMNS = 128, 256
 Plain = npt.NDArray[Any]
 Table = dict[str, Any]
@@ -44,9 +42,7 @@ def save(path: Path, tensors: dict[str, Plain]) -> Path:
     return write_safetensors(path, {n: (names[x.dtype.name], x.shape, x.tobytes()) for n, x in tensors.items()})
 
 
-def make(
-    folder: Path, fmt: str, convention: str, *, profile: str | None = None, count: int = 1
-) -> tuple[Path, Path, list[Plain]]:
+def make(folder: Path, fmt: str, convention: str, *, profile: str | None = None, count: int = 1) -> tuple[Path, Path, list[Plain]]:
     """A file, the original, and its numbers: tensors named a, b, ..."""
     plain = [draw(seed) for seed in range(count)]
     original = save(folder / "original.safetensors", {f"{n}.weight": x for n, x in zip("abc", plain, strict=False)})
@@ -512,7 +508,6 @@ def test_scales_of_another_bias_without_an_original(tmp_path: Path) -> None:
         assert set(found) - {"scale/zero-block"} == ({rule} - {None})
 
 
-
 def test_a_weight_quantized_with_the_inputs_scale_is_seen(tmp_path: Path) -> None:
     """LightX2V's notes quantize a weight with the input's tensor scale and store the weight's: the cosine says that all is well."""
     weight, taken = draw(0).astype(np.float32), 150 * draw(1).astype(np.float32)
@@ -590,7 +585,11 @@ def write_model(folder: Path, model: str, paired: str = "") -> tuple[Path, Path]
         writer.add_tensor(name, data, raw_dtype=kind)
     writer.add_tensor("output_norm.weight", norm)
     writer.add_tensor("token_embd.weight", plain["model.embed_tokens.weight"].astype(np.float32))
-    writer.add_tensor("output.weight", gguf.quants.quantize(plain["lm_head.weight"].astype(np.float32), gguf.GGMLQuantizationType.Q8_0), raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor(
+        "output.weight",
+        gguf.quants.quantize(plain["lm_head.weight"].astype(np.float32), gguf.GGMLQuantizationType.Q8_0),
+        raw_dtype=gguf.GGMLQuantizationType.Q8_0,
+    )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

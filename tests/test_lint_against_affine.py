@@ -28,7 +28,9 @@ FORMATS = {
 }  # fmt: skip
 
 
-def make(folder: Path, convention: str, *, fmt: str | None = None, profile: str | None = None, count: int = 1, rows: int = N) -> tuple[Path, Path]:
+def make(
+    folder: Path, convention: str, *, fmt: str | None = None, profile: str | None = None, count: int = 1, rows: int = N
+) -> tuple[Path, Path]:
     """A file and its original: bfloat16 weights, some groups of them not around zero."""
     plain = {f"{name}.weight": draw(seed, rows, K) for name, seed in zip("abc"[:count], range(count), strict=True)}
     original, out = save(folder / "original.safetensors", plain), folder / "x.safetensors"

@@ -44,9 +44,7 @@ def decode_wide(codes: Array, name: str) -> Array:
     return mxspec.decode(codes, name).astype(np.float64)
 
 
-@pytest.mark.parametrize(
-    ("name", "fmt"), [(n, f) for n, r in RELATIONS.items() for f in (MX_FORMATS if r.mx_only else FORMATS)]
-)
+@pytest.mark.parametrize(("name", "fmt"), [(n, f) for n, r in RELATIONS.items() for f in (MX_FORMATS if r.mx_only else FORMATS)])
 @given(data=st.data())
 def test_answers_to_related_inputs_are_related(name: str, fmt: str, data: st.DataObject) -> None:
     profile, options = draw_profile(data, fmt)
@@ -89,9 +87,7 @@ def test_a_wrong_kernel_breaks_every_relation(name: str) -> None:
         check()
 
 
-@pytest.mark.parametrize(
-    ("name", "fmt", "words"), [("signs", "mxfp4", "known are sign"), ("idempotent", "nvfp4", "no powers of two")]
-)
+@pytest.mark.parametrize(("name", "fmt", "words"), [("signs", "mxfp4", "known are sign"), ("idempotent", "nvfp4", "no powers of two")])
 def test_what_does_not_hold_is_refused(name: str, fmt: str, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         relation(name, fmt)
@@ -134,8 +130,7 @@ def test_random_words_choose_between_the_neighbours(fmt: str, data: st.DataObjec
     _, options = draw_profile(data, fmt)
     words = data.draw(mx.random_words(x.shape))
     none, some, most = (
-        mxspec.quantize(x, fmt, random_bits=w, **options)
-        for w in (np.zeros_like(words), words, np.full_like(words, 0xFFFFFFFF))
+        mxspec.quantize(x, fmt, random_bits=w, **options) for w in (np.zeros_like(words), words, np.full_like(words, 0xFFFFFFFF))
     )
     assert (some.scales == mxspec.quantize(x, fmt, **options).scales).all()
     least, drawn, largest = (np.abs(decode_wide(t.codes, BLOCKS[fmt].element.name)) for t in (none, some, most))

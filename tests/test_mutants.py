@@ -24,16 +24,7 @@ from mxspec_conformance.observations.selection import Selection, quick_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
 from mxspec_lab.__main__ import main
-from mxspec_lab.mutants.judging import (
-    Found,
-    Level,
-    append_kept,
-    flags_of,
-    judge_instance,
-    judge_kept,
-    judge_level,
-    read_kept,
-)
+from mxspec_lab.mutants.judging import Found, Level, append_kept, flags_of, judge_instance, judge_kept, judge_level, read_kept
 from mxspec_lab.mutants.matrix import catalogue_digest, fill, find_clones, make_tables, place_digests
 from mxspec_lab.mutants.quick import BLOCKS_EACH, choose_places, hold_out, list_slice
 from mxspec_lab.mutants.source import MODULES, change_source, list_changes, source_of
@@ -119,9 +110,7 @@ def test_what_is_right_is_not_found_out() -> None:
 
 def test_an_equal_mutant_is_a_clone_and_counts_once() -> None:
     original = next(m for m in list_mutants() if m.id == "int8-floor")
-    clone = Mutant(
-        id="again", family=original.family, source="own", formats=original.formats, what="again", change=original.change
-    )
+    clone = Mutant(id="again", family=original.family, source="own", formats=original.formats, what="again", change=original.change)
     other = next(m for m in list_mutants() if m.id == "int8-wraps")
     members = (original, other, clone)
     level = judge_level([i for m in members for i in list_instances_of(m)], quick_selection())
@@ -163,9 +152,7 @@ def test_the_matrix_says_what_the_judge_finds() -> None:
         # Blocks that the judge makes are asked beside the vectors.
         topics = Counter(topic for case, topic in found.kills.items() if "made/" not in str(case))
         # Calls are added without vectors growing; what the vectors kill is as published.
-        assert {t: n for t, n in row["topics"].items() if t not in OF_CALLS} == {
-            t: n for t, n in topics.items() if t not in OF_CALLS
-        }
+        assert {t: n for t, n in row["topics"].items() if t not in OF_CALLS} == {t: n for t, n in topics.items() if t not in OF_CALLS}
         assert all(topics[t] >= n for t, n in row["topics"].items())
 
 
@@ -291,9 +278,7 @@ def test_the_command_lists_judges_and_fails_on_survivors(monkeypatch: pytest.Mon
     assert none.exit_code == 2
     assert "no mutant matches" in none.output
     harmless = {"round_magnitude": reference.round_magnitude}
-    survivor = Mutant(
-        id="harmless", family=Family.INT8, source="own", formats=("mxint8",), what="nothing", change=harmless
-    )
+    survivor = Mutant(id="harmless", family=Family.INT8, source="own", formats=("mxint8",), what="nothing", change=harmless)
     monkeypatch.setattr("mxspec_conformance.mutants.list_instances", lambda: tuple(list_instances_of(survivor)))
     alive = runner.invoke(main, ["mutants", "--quick"])
     assert alive.exit_code == 1

@@ -121,9 +121,7 @@ def run(tree: Path, *arguments: str, code: int = 0) -> str:
     """What Python prints in a copy of the sources."""
     path = os.pathsep.join(str((tree / package).parent) for package in PACKAGES)
     command = [sys.executable, *arguments]
-    done = subprocess.run(
-        command, cwd=tree, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=tree, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
@@ -155,12 +153,8 @@ def test_every_committed_result_stays_as_it_was(tree: Path) -> None:
     """Additions make no result stale."""
     for folder in ("reports", "gpu", "tests", "conformance/examples"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-    states = {
-        row["result"]: row["state"] for row in json.loads(run(tree, "-m", "mxspec_lab", "evidence", "--json"))
-    }
-    assert states == {
-        path.relative_to(REPORTS).as_posix(): judge_result(path, kind).state for path, kind in list_results()
-    }
+    states = {row["result"]: row["state"] for row in json.loads(run(tree, "-m", "mxspec_lab", "evidence", "--json"))}
+    assert states == {path.relative_to(REPORTS).as_posix(): judge_result(path, kind).state for path, kind in list_results()}
 
 
 def test_no_other_source_was_touched(tree: Path) -> None:

@@ -26,9 +26,7 @@ RULES = ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")
 @pytest.mark.parametrize("fmt", MxFormats())
 def test_every_combination_of_open_choices_passes(fmt: str, profile: str) -> None:
     open_cases = frozenset(c.id for c in load_quantize_cases(fmt) if c.topic in WHOLE_BLOCK or c.topic == "overflow")
-    only_those = Selection(
-        {("quantize", fmt): open_cases, ("scale", fmt): frozenset(), (CALLS, f"quantize/{fmt}"): frozenset()}
-    )
+    only_those = Selection({("quantize", fmt): open_cases, ("scale", fmt): frozenset(), (CALLS, f"quantize/{fmt}"): frozenset()})
     accused = {}
     with use_selection(only_those):
         for name, steps in open_choices(fmt):

@@ -166,9 +166,7 @@ def pairs(*formats: str) -> list[Value]:
     """Profiles of each format, pairs of each, and those that no block distinguishes, by reason."""
     found = [load("identify/pairs.json")["formats"][f] for f in formats]
     reasons = [[p["why"] for p in f["pairs"].values() if "why" in p] for f in found]
-    same, apart = (
-        [sum(word in why for why in whys) for whys in reasons] for word in ("one function", "no form in common")
-    )
+    same, apart = ([sum(word in why for why in whys) for whys in reasons] for word in ("one function", "no form in common"))
     assert [a + b for a, b in zip(same, apart, strict=True)] == [len(whys) for whys in reasons]
     return [*(len(f["profiles"]) for f in found), *(len(f["pairs"]) for f in found), *same, *apart]
 
@@ -247,8 +245,7 @@ def megabytes(name: str) -> Iterator[Value]:
     yield document["source"]["bytes"] / 1e9
     if name == "quantize":
         affine, block = (
-            [r["peak_rss_bytes"] / 1e6 for r in document["runs"] if r["format"].startswith("int4") == which]
-            for which in (True, False)
+            [r["peak_rss_bytes"] / 1e6 for r in document["runs"] if r["format"].startswith("int4") == which] for which in (True, False)
         )
         assert max(block) < 100
         yield from (100, max(affine))
@@ -288,10 +285,7 @@ def loose(what: str) -> list[Value]:
 
 
 def strides(fmt: str) -> list[str]:
-    return [
-        f"{fmt} quantize {dtype}, lightx2v-0.0.1/{fmt}, tiles: grid stride, 8 a thread"
-        for dtype in ("float16", "bfloat16")
-    ]
+    return [f"{fmt} quantize {dtype}, lightx2v-0.0.1/{fmt}, tiles: grid stride, 8 a thread" for dtype in ("float16", "bfloat16")]
 
 
 #: Pages for people, and results that they were parts of.
@@ -395,24 +389,18 @@ SAID = (
 
 #: Blocks that another test renders or holds: a page, how the block begins, and the test.
 ELSEWHERE = (
-    *((GPU, f"| {size} | {us}", "tests/test_gpu_api.py::test_the_page_shows_square_blocks")
-      for size, us in (("16384 x 16384", 224), ("8192 x 8192", 60), ("4096 x 4096", 18), ("1024 x 4096", 8))),
+    *(
+        (GPU, f"| {size} | {us}", "tests/test_gpu_api.py::test_the_page_shows_square_blocks")
+        for size, us in (("16384 x 16384", 224), ("8192 x 8192", 60), ("4096 x 4096", 18), ("1024 x 4096", 8))
+    ),
     ("reports/acceptance.md", "", "tests/test_product_acceptance.py"),
     ("reports/claims.md", "", "tests/test_claims_page.py"),
     ("reports/bench/speed.md", "", "tests/test_docs.py::test_the_speed_page_is_the_published_measurement"),
     ("reports/mutants/tables.md", "", "tests/test_mutants.py::test_the_page_shows_what_is_published"),
     ("docs/kits.md", "| mxf", "tests/test_kits.py::test_the_published_numbers_are_of_the_published_choice"),
     (GPU, "| ` |", "tests/test_page_numbers.py::test_libraries_on_a_gpu_are_shown_as_they_were_judged"),
-    (
-        "docs/fuzzing.md",
-        "| block formats and floats |",
-        "tests/test_product_matrix.py::test_the_documents_quote_the_counts",
-    ),
-    (
-        "docs/fuzzing.md",
-        "| with an affine or sparse operand |",
-        "tests/test_product_matrix.py::test_the_documents_quote_the_counts",
-    ),
+    ("docs/fuzzing.md", "| block formats and floats |", "tests/test_product_matrix.py::test_the_documents_quote_the_counts"),
+    ("docs/fuzzing.md", "| with an affine or sparse operand |", "tests/test_product_matrix.py::test_the_documents_quote_the_counts"),
 )
 
 
@@ -434,9 +422,7 @@ def test_a_phrase_has_the_numbers_of_the_result(said: Said) -> None:
 
 
 def list_wrong(block: str, quote: Quote) -> list[tuple[str, Value]]:
-    return [
-        (shown, due) for shown, due in zip(list_numbers(block), quote.due(), strict=True) if not is_written(shown, due)
-    ]
+    return [(shown, due) for shown, due in zip(list_numbers(block), quote.due(), strict=True) if not is_written(shown, due)]
 
 
 @pytest.mark.parametrize("quote", QUOTES, ids=show)

@@ -120,7 +120,9 @@ def test_the_quick_level_takes_waivers_of_the_full_one(pytester: pytest.Pytester
     assert document["details"]["level"] == "quick"
     due = check(str(kernel), quick=True)
     assert {r["id"]: r["cases"] for r in document["requirements"]} == {r.id: r.cases for r in due.requirements}
-    assert [(w["level"], w["state"]) for w in document["waivers"]] == [("full", "used" if due.exit_code else "covers what the quick level does not fail")]
+    assert [(w["level"], w["state"]) for w in document["waivers"]] == [
+        ("full", "used" if due.exit_code else "covers what the quick level does not fail")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +143,7 @@ def test_a_stale_waiver_fails(
 
 def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytester, kernel: Path) -> None:
     """Judged once, by the controlling process; the JSON and JUnit files are those of the run."""
-    kernel.write_text(
-        KERNEL + "\nimport pathlib\npathlib.Path(__file__).with_name('loads').open('a').write('x')\n", "utf-8"
-    )
+    kernel.write_text(KERNEL + "\nimport pathlib\npathlib.Path(__file__).with_name('loads').open('a').write('x')\n", "utf-8")
     result = pytester.runpytest_subprocess(
         "--mxspec-target", str(kernel), "-n", "2", "--mxspec-json", "result.json", "--junit-xml", "junit.xml"
     )
@@ -165,9 +165,7 @@ def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytest
         (["--mxspec-target", "kernel.py", "--mxspec-waivers", "no.toml"], "no.toml does not exist"),
     ],
 )
-def test_what_is_asked_wrongly_is_a_usage_error(
-    pytester: pytest.Pytester, kernel: Path, arguments: list[str], words: str
-) -> None:
+def test_what_is_asked_wrongly_is_a_usage_error(pytester: pytest.Pytester, kernel: Path, arguments: list[str], words: str) -> None:
     result = pytester.runpytest_inprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: mxspec: *{words}*"])
@@ -214,12 +212,12 @@ def test_a_failing_assertion_is_explained(pytester: pytest.Pytester) -> None:
     )
     result = pytester.runpytest_inprocess()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["E*profile: mx-floor != mx-rceil", "E*1 of 1 blocks differ: 1 in the scale*", "E*scale*"]
-    )
+    result.stdout.fnmatch_lines(["E*profile: mx-floor != mx-rceil", "E*1 of 1 blocks differ: 1 in the scale*", "E*scale*"])
 
 
-COUNTED = KERNEL + """
+COUNTED = (
+    KERNEL
+    + """
 import pathlib
 def _note(word):
     pathlib.Path(__file__).with_name("calls").open("a").write(word)
@@ -229,6 +227,7 @@ def decode(codes, element):
     _note("call ")
     return _decode(codes, element)
 """
+)
 
 
 def test_collecting_calls_nothing_and_counts_rightly(pytester: pytest.Pytester, kernel: Path) -> None:
@@ -250,9 +249,7 @@ def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytest
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_what_nobody_foresaw_fails_the_last(
-    pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_foresaw_fails_the_last(pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel.write_text(KERNEL, encoding="utf-8")
     monkeypatch.setattr(listing, "list_requirements", lambda *_, **__: ["decode/e2m1/zero-sign", "decode/e2m1/nan"])
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))

@@ -27,16 +27,7 @@ from click.testing import CliRunner
 import mxspec
 from mxspec.dot import get_accumulator
 from mxspec_lab.attest import attest
-from mxspec_lab.probe import (
-    RANGES,
-    answer_question,
-    find_path,
-    list_questions,
-    read_name,
-    read_sums,
-    read_unanswered,
-    show_bits,
-)
+from mxspec_lab.probe import RANGES, answer_question, find_path, list_questions, read_name, read_sums, read_unanswered, show_bits
 
 from tests.test_gpu_compile import find_tool
 
@@ -68,7 +59,15 @@ int addend(int row, int column, int k) { return known_addend(row, column, k); }
 """
 
 #: Field -> lowest bit, width, as the tables list them.
-MATRIX_FIELDS = {"address": (0, 14), "leading": (16, 14), "stride": (32, 14), "constant": (46, 3), "base": (49, 3), "absolute": (52, 1), "swizzle": (61, 3)}
+MATRIX_FIELDS = {
+    "address": (0, 14),
+    "leading": (16, 14),
+    "stride": (32, 14),
+    "constant": (46, 3),
+    "base": (49, 3),
+    "absolute": (52, 1),
+    "swizzle": (61, 3),
+}
 PLAIN_FIELDS = {
     "selector": (0, 2), "sparse": (2, 1), "saturate": (3, 1), "d": (4, 2), "a": (7, 3), "b": (10, 3), "negate a": (13, 1), "negate b": (14, 1),
     "transpose a": (15, 1), "transpose b": (16, 1), "n / 8": (17, 6), "m / 16": (24, 5), "shift": (30, 2),
@@ -261,7 +260,9 @@ def known(library: ctypes.CDLL, form: Form) -> tuple[npt.NDArray[np.float64], np
     return answer, addend
 
 
-def test_known_product_lies_in_the_canonical_layout(library: ctypes.CDLL, forms: list[Form], images: dict[str, tuple[bytes, bytes]]) -> None:
+def test_known_product_lies_in_the_canonical_layout(
+    library: ctypes.CDLL, forms: list[Form], images: dict[str, tuple[bytes, bytes]]
+) -> None:
     for form in forms:
         a, b = (read_matrix(image, rows, form) for image, rows in zip(images[form.name], (128, 16), strict=True))
         answer, addend = known(library, form)
@@ -298,10 +299,14 @@ def test_known_product_finds(mistake: str, library: ctypes.CDLL, forms: list[For
         assert not np.array_equal(MISTAKES[mistake](a, b, addend), answer), form.name
 
 
-def test_known_product_finds_gaps_that_are_not_there(library: ctypes.CDLL, forms: list[Form], images: dict[str, tuple[bytes, bytes]]) -> None:
+def test_known_product_finds_gaps_that_are_not_there(
+    library: ctypes.CDLL, forms: list[Form], images: dict[str, tuple[bytes, bytes]]
+) -> None:
     for form in forms:
         if form.kind in ("f8f6f4", "mxf8f6f4") and form.format == "e2m1":
-            a, b = (read_matrix(image + bytes(16), rows, form, gaps=False) for image, rows in zip(images[form.name], (128, 16), strict=True))
+            a, b = (
+                read_matrix(image + bytes(16), rows, form, gaps=False) for image, rows in zip(images[form.name], (128, 16), strict=True)
+            )
             answer, addend = known(library, form)
             assert not np.array_equal(a @ b.T + addend, answer)
 
@@ -336,7 +341,9 @@ def constructed() -> dict[str, Any]:
     sums = {name: kept for name, kept in probe["bits_kept"].items() if name.startswith("mma.")}
     sums["tcgen05.mma.f8f6f4.m128n16k32.f32.e4m3"] = construct(32, 25, 23, (28, 28))
     sums["tcgen05.mma.f8f6f4.m128n16k32.f32.e2m1"] = construct(32, 6, 23, (6, 40))
-    unanswered = {"tcgen05.mma.f16.m128n16k16.f32.f16": "the known product is not exact: 3 of 2048 elements differ, such as row 1, column 2: 5, not 4"}
+    unanswered = {
+        "tcgen05.mma.f16.m128n16k16.f32.f16": "the known product is not exact: 3 of 2048 elements differ, such as row 1, column 2: 5, not 4"
+    }
     return probe | {"device": "CONSTRUCTED", "compute_capability": "10.0", "bits_kept": sums, "unanswered": unanswered}
 
 
@@ -481,7 +488,11 @@ def test_stochastic_words_are_read(lines: list[list[str]], code: int, words: str
 def test_what_the_target_lacks_is_not_called_the_chips(tmp_path: Path) -> None:
     probe = json.loads(PROBE.read_text("ascii"))
     narrow = "cvt.rn.satfinite.e2m1x2.f32"
-    for capability, words in (("9.0", "not on this chip; the evidence stays read"), ("10.0", "compile it for sm_100a"), ("12.1", "only if compiled for sm_100a")):
+    for capability, words in (
+        ("9.0", "not on this chip; the evidence stays read"),
+        ("10.0", "compile it for sm_100a"),
+        ("12.1", "only if compiled for sm_100a"),
+    ):
         assert f"{words}" in run_attest(probe | {"compute_capability": capability}, tmp_path)[1].split(narrow)[0]
     probe["conversions"].pop("cvt.rn.satfinite.e4m3x2.f32")
     assert "compile it for sm_90a: cvt.rn.satfinite.e4m3x2.f32" in run_attest(probe, tmp_path)[1]
@@ -526,8 +537,16 @@ CUT: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
     (("conversions", CAST, "runs"), None, "does not have enough properties"),
     (("conversions", CAST, "runs"), "00000000:00 00000010:01 00000010:02", "its runs do not ascend to 65536 inputs"),
     (("conversions", CAST, "inputs"), 1 << 32, "4294967296 inputs are not all 2^16"),
-    (("conversions", CAST), {"inputs": 1 << 16, "different_from_nearest_even": 0}, "the probe writes its runs or too_many_runs, not different"),
-    (("conversions", "cvt.rn.f16.f32"), {"inputs": 1 << 32, "runs": "00000000:00"}, "the probe writes its different_from_nearest_even, not runs"),
+    (
+        ("conversions", CAST),
+        {"inputs": 1 << 16, "different_from_nearest_even": 0},
+        "the probe writes its runs or too_many_runs, not different",
+    ),
+    (
+        ("conversions", "cvt.rn.f16.f32"),
+        {"inputs": 1 << 32, "runs": "00000000:00"},
+        "the probe writes its different_from_nearest_even, not runs",
+    ),
     (("conversions", CAST), {"inputs": 1 << 16, "too_many_runs": 12}, "12 runs are not too many"),
     (("conversions", CAST, "runs"), "00000000:00 00000010:00", "the same answer twice in a row"),
     (("reciprocal", "above"), 733798, "the table of CRC 203b808e has"),
@@ -535,7 +554,11 @@ CUT: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
     (("bits_kept", UNIT, "minus_last", 0), 25, "minus_last has 25 at place 0, where nothing is asked"),
     (("bits_kept", UNIT, "accumulator", 3), 55, "has 55 bits at place 3; the probe asks up to 54"),
     (("bits_kept", UNIT, "asked_up_to"), [54, 53], "the probe asks up to [54, 54]"),
-    (("bits_kept", "mma.sync"), {k: [-1] for k in ("minus_last", "minus_second", "accumulator")}, "'mma.sync' is no name of an instruction"),
+    (
+        ("bits_kept", "mma.sync"),
+        {k: [-1] for k in ("minus_last", "minus_second", "accumulator")},
+        "'mma.sync' is no name of an instruction",
+    ),
     (("reciprocal", "inputs"), 1 << 23, "4294967296 was expected"),
 )
 

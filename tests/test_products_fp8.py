@@ -113,7 +113,9 @@ def test_float32_is_rounded_to_16_bits_only_where_that_is_declared(held: Contrac
     assert failing(make(matmul, FLOAT32, CONTRACT=held.value)) == []
 
 
-@pytest.mark.parametrize(("contract", "operands"), [("bfloat16", {"a": "float16", "b": "bfloat16"}), ("float32", FLOAT32), ("tf32", FP8[0])])
+@pytest.mark.parametrize(
+    ("contract", "operands"), [("bfloat16", {"a": "float16", "b": "bfloat16"}), ("float32", FLOAT32), ("tf32", FP8[0])]
+)
 def test_a_contract_that_touches_no_side_is_said(contract: str, operands: dict[str, str]) -> None:
     report = check(make(unit("float32"), operands, CONTRACT=contract))
     assert report.exit_code == 0

@@ -37,15 +37,7 @@ from mxspec.profiles import (
     name_main_profile,
     register_profile,
 )
-from mxspec.profiles.schema import (
-    AmaxNan,
-    ElementRule,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import AmaxNan, ElementRule, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.reals import make_real
 from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPolicy
 from mxspec.tensorscale import TensorScale, bind_arrays, derive_tensor_scale
@@ -80,9 +72,7 @@ SPECIAL_TOPICS = ("nan", "inf", "zero-block")
 @cache
 def rows_of(fmt: str) -> tuple[tuple[Input, ...], tuple[Input, ...]]:
     """The vectors' single blocks of a format: the special ones, and the rest."""
-    single = [
-        c for c in quantize_inputs(fmt) if len(c.bits) == 1 and len(c.bits[0]) == BLOCKS[fmt].k and c.block is None
-    ]
+    single = [c for c in quantize_inputs(fmt) if len(c.bits) == 1 and len(c.bits[0]) == BLOCKS[fmt].k and c.block is None]
     special = tuple(c for c in single if c.topic in SPECIAL_TOPICS)
     return special, tuple(c for c in single if c.topic not in SPECIAL_TOPICS)
 
@@ -129,9 +119,7 @@ def prove_refusal(x: Float32s, fmt: str, profile: Profile, scale: TensorScale | 
     return x[~lost]
 
 
-def grouped(
-    cases: Sequence[Input], scales: Sequence[TensorScale | None]
-) -> Iterator[tuple[Float32s, TensorScale | None]]:
+def grouped(cases: Sequence[Input], scales: Sequence[TensorScale | None]) -> Iterator[tuple[Float32s, TensorScale | None]]:
     """Blocks by their tensor scale, so that each needs one call."""
     for scale in dict.fromkeys(scales):
         rows = [c.bits[0] for c, s in zip(cases, scales, strict=True) if s == scale]
@@ -206,9 +194,7 @@ def test_dequantize_every_code(profile: Profile, fmt: str) -> None:
     for scale in tensor_scales:
         values = ExactValues(fmt, profile, scale)
         for dtype in ("float32", draw.choice(("float16", "bfloat16"))) if scale is None else draw.sample(names, 1):
-            got = mxspec.dequantize(
-                codes, scales, fmt, profile=profile, tensor_scale=scale, dtype=FLOAT_TYPES[dtype][0]
-            )
+            got = mxspec.dequantize(codes, scales, fmt, profile=profile, tensor_scale=scale, dtype=FLOAT_TYPES[dtype][0])
             expected = values.bits(codes, scales, dtype)
             assert_same(
                 got,
@@ -240,10 +226,7 @@ def test_error_totals(profile: Profile) -> None:
 
 
 #: Roundings that the two floor(steps + 1/2) variants and the log2 binade are defined with.
-SPECIAL_ROUNDINGS = {
-    "add_half_floor_f32": (Rounding.RNE, Rounding.RNA),
-    "binade_log2f": (Rounding.RTZ,),
-}
+SPECIAL_ROUNDINGS = {"add_half_floor_f32": (Rounding.RNE, Rounding.RNA), "binade_log2f": (Rounding.RTZ,)}
 
 
 @st.composite
@@ -459,8 +442,7 @@ def test_the_two_nvfp4_profiles_part_where_they_should() -> None:
         assert amax is not None
         x = np.array([c.bits[0] for c in cases if c.tensor_amax == amax], np.uint32).view(np.float32)
         te, paper = (
-            quantized(x, name, "nvfp4", derive_tensor_scale(amax, get_profile(name, "nvfp4")))[0]
-            for name in ("nvfp4-te", "nvfp4-paper")
+            quantized(x, name, "nvfp4", derive_tensor_scale(amax, get_profile(name, "nvfp4")))[0] for name in ("nvfp4-te", "nvfp4-paper")
         )
         differing += sum(a != b for a, b in zip(te, paper, strict=True))
     assert 0 < differing < len(cases) // 2
@@ -618,9 +600,7 @@ def test_an_unregistered_profile_can_be_used() -> None:
         mxspec.quantize(block_with(6, 32), "mxint8", profile=mine)
 
 
-LEVEL = QuantizationSteps(
-    scale=ScaleRule(value=AMAX, step=ScaleStep.FLOOR), scaled=exact.div(X, SF), dequantize=exact.mul(Q, SF)
-)
+LEVEL = QuantizationSteps(scale=ScaleRule(value=AMAX, step=ScaleStep.FLOOR), scaled=exact.div(X, SF), dequantize=exact.mul(Q, SF))
 TWO = replace(LEVEL, scaled=f32.mul(X, S))
 
 
@@ -631,10 +611,7 @@ TWO = replace(LEVEL, scaled=f32.mul(X, S))
         (replace(LEVEL, scaled=f32.mul(X, Q)), "one_level, scaled: q is not known there"),
         (replace(LEVEL, dequantize=f32.mul(Q, AMAX)), "one_level, dequantize: amax is not known there"),
         (replace(LEVEL, normalize=f32.mul(X, SF)), "one_level, normalize: sf is not known there"),
-        (
-            replace(LEVEL, element=replace(LEVEL.element, error=f32.sub(X, G))),
-            "one_level, element error: g is not known there",
-        ),
+        (replace(LEVEL, element=replace(LEVEL.element, error=f32.sub(X, G))), "one_level, element error: g is not known there"),
     ],
 )
 def test_leaves_that_a_stage_does_not_know_are_refused(level: QuantizationSteps, message: str) -> None:

@@ -92,9 +92,7 @@ def test_expected_answers_are_the_exact_models(fmt: str, profile: str, dtype: st
         scales, codes = answers.expect(m, m)
         for row in random.sample(range(len(patterns)), 3):
             x = as_float32(patterns[row], dtype)
-            wanted = exact.quantize_block(
-                reals_of(x), fmt, profile=answers.profile, tensor_scale=None if native is None else native.real
-            )
+            wanted = exact.quantize_block(reals_of(x), fmt, profile=answers.profile, tensor_scale=None if native is None else native.real)
             assert (scales[row], codes[row].tolist()) == (wanted.scale_code, list(wanted.codes))
 
 
@@ -139,9 +137,7 @@ def test_a_whole_proof_says_exhaustive_and_only_under_independence(monkeypatch: 
     assert "exhaustive under lane independence, which was tested" in statement
     assert requirement(report, "element").note == ""
     claim = next(c for c in report.details["claims"] if c["what"] == "pairs")
-    answers = PairAnswers(
-        BLOCKS["mxfp6_e2m3"], mxspec.get_profile("mx-floor", "mxfp6_e2m3"), PairSpace("bfloat16", 32, 300)
-    )
+    answers = PairAnswers(BLOCKS["mxfp6_e2m3"], mxspec.get_profile("mx-floor", "mxfp6_e2m3"), PairSpace("bfloat16", 32, 300))
     assert claim["digests"] == [digest_answers(*answers.expect(0, 300))]
 
 
@@ -177,8 +173,7 @@ def test_a_wrong_threshold_is_a_counterexample_with_its_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fmt", "context"),
-    [("last_block", "mxfp6_e3m2", "call sizes"), ("two_maxima", "mxfp8_e4m3", "other lanes")],
+    ("name", "fmt", "context"), [("last_block", "mxfp6_e3m2", "call sizes"), ("two_maxima", "mxfp8_e4m3", "other lanes")]
 )
 def test_lanes_that_depend_on_the_call_end_the_proof(name: str, fmt: str, context: str) -> None:
     report = prove(str(PLANTED / f"{name}.py"), Plan(fmt=fmt, dtypes=("bfloat16",), part=(1, 200)), in_process=True)
@@ -247,11 +242,7 @@ def test_what_was_not_varied_is_named() -> None:
     ("profile", "words"),
     [
         ("te-2.14/nvfp4/kernel-rht", "Hadamard"),
-        *[
-            (p.id, "")
-            for p in mxspec.list_profiles("nvfp4")
-            if p.two_level is not None and p.two_level.alternative is not None
-        ],
+        *[(p.id, "") for p in mxspec.list_profiles("nvfp4") if p.two_level is not None and p.two_level.alternative is not None],
     ],
 )
 def test_profiles_that_search_or_mix_lanes_are_refused(profile: str, words: str) -> None:

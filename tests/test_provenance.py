@@ -30,19 +30,13 @@ def target(tmp_path: Path) -> Path:
     """A target in a repository of its own, committed."""
     path = tmp_path / "target.py"
     path.write_text(SOURCE, encoding="utf-8")
-    for command in (
-        ["init", "-q"],
-        ["add", "target.py"],
-        ["-c", "user.name=n", "-c", "user.email=e@e", "commit", "-q", "-m", "m"],
-    ):
+    for command in (["init", "-q"], ["add", "target.py"], ["-c", "user.name=n", "-c", "user.email=e@e", "commit", "-q", "-m", "m"]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
     return path
 
 
 def head(folder: Path) -> str:
-    return subprocess.run(
-        ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_commit_of_the_targets_repository(target: Path) -> None:
@@ -67,14 +61,7 @@ def test_nothing_that_a_repository_names_is_run(target: Path) -> None:
     program = folder / "program"
     program.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
     (folder / ".gitattributes").write_text("*.py filter=f diff=f\n")
-    for name in (
-        "core.fsmonitor",
-        "filter.f.clean",
-        "filter.f.smudge",
-        "diff.f.textconv",
-        "diff.external",
-        "core.pager",
-    ):
+    for name in ("core.fsmonitor", "filter.f.clean", "filter.f.smudge", "diff.f.textconv", "diff.external", "core.pager"):
         subprocess.run(["git", "-C", str(folder), "config", name, str(program)], check=True)
     for path in (program, folder / ".git/hooks/post-index-change", folder / ".git/hooks/reference-transaction"):
         path.write_bytes(program.read_bytes())
@@ -94,9 +81,7 @@ def test_a_result_names_them_all(target: Path) -> None:
     environment = check(target).environment
     assert environment["git"] == {"commit": head(target.parent), "changed": True}
     assert environment["device"] == "abacus"
-    assert environment["libraries"] == {"pytest": pytest.__version__}, (
-        "what the judge itself brings is not the target's"
-    )
+    assert environment["libraries"] == {"pytest": pytest.__version__}, "what the judge itself brings is not the target's"
     assert environment["processor"] == describe_machine()["processor"] != ""
     shown = dict(view_result(check(target).as_dict()).provenance)
     assert shown["git"] == f"{head(target.parent)}, with changes"

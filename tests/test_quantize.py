@@ -262,9 +262,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert "not quantized" in refused(tmp_path, x, "nvfp4", "modelopt", input_scales={"b": TensorScale("amax", 1.0)})
     assert "no place" in refused(tmp_path, x, "mxfp4", "quark", input_scales={"a": TensorScale("amax", 1.0)})
     assert "transforms" in refused(tmp_path, x, "nvfp4", "modelopt", profile=next(p.id for p in list_profiles("nvfp4") if p.transform))
-    assert "written twice" in refused(
-        tmp_path, {**x, "a.weight_scale": draw(1, (2,))}, "mxfp4", "quark"
-    )
+    assert "written twice" in refused(tmp_path, {**x, "a.weight_scale": draw(1, (2,))}, "mxfp4", "quark")
     original, out = save(tmp_path / "in.safetensors", x), tmp_path / "x.safetensors"
     quantize_checkpoint(original, out, "mxfp4", "quark")
     with pytest.raises(ContainerError, match="exists"):
@@ -314,7 +312,9 @@ def test_input_scales(tmp_path: Path) -> None:
     scales.write_text(json.dumps({f"{L}.mlp.up_proj": {"amax": 3.5}, f"{L}.mlp.down_proj.weight": {"decode": 0.001}}))
     for convention, due in (("modelopt", np.float32(3.5) / np.float32(2688)), ("compressed-tensors", np.float32(2688) / np.float32(3.5))):
         out = tmp_path / f"{convention}.safetensors"
-        done = CliRunner().invoke(main, ["quantize", str(original), str(out), "--format", "nvfp4", "--to", convention, "--input-scales", str(scales)])
+        done = CliRunner().invoke(
+            main, ["quantize", str(original), str(out), "--format", "nvfp4", "--to", convention, "--input-scales", str(scales)]
+        )
         assert done.exit_code == 0, done.output
         suffix = ".input_scale" if convention == "modelopt" else ".input_global_scale"
         stored = containers.open_checkpoint(out).tensors[f"{L}.mlp.up_proj{suffix}"]
@@ -322,7 +322,20 @@ def test_input_scales(tmp_path: Path) -> None:
         assert lint(out, against=original).findings == ()
     for bad in ('{"a": 3}', '{"a": {"amax": "x"}}', '{"a": {"amax": -1}}', '{"a": {"amax": 1e99}}', "[]", '{"a": {"max": 1}}'):
         scales.write_text(bad)
-        done = CliRunner().invoke(main, ["quantize", str(original), str(tmp_path / "z.safetensors"), "--format", "nvfp4", "--to", "modelopt", "--input-scales", str(scales)])
+        done = CliRunner().invoke(
+            main,
+            [
+                "quantize",
+                str(original),
+                str(tmp_path / "z.safetensors"),
+                "--format",
+                "nvfp4",
+                "--to",
+                "modelopt",
+                "--input-scales",
+                str(scales),
+            ],
+        )
         assert done.exit_code == 2
         assert not (tmp_path / "z.safetensors").exists()
 

@@ -81,10 +81,7 @@ def test_arithmetic_on_sampled_numbers(name: str, kind: str) -> None:
     near = 1 << fmt.mantissa_bits
     codes = [(draw.randrange(fmt.code_count), draw.randrange(fmt.code_count)) for _ in range(1200)]
     codes += [
-        (
-            (fmt.bias << fmt.mantissa_bits) + draw.randrange(near),
-            ((fmt.bias + 1) << fmt.mantissa_bits) + draw.randrange(near),
-        )
+        ((fmt.bias << fmt.mantissa_bits) + draw.randrange(near), ((fmt.bias + 1) << fmt.mantissa_bits) + draw.randrange(near))
         for _ in range(600)
     ]
     left, right = (np.array([c[i] for c in codes], unsigned).view(dtype) for i in (0, 1))

@@ -23,16 +23,7 @@ from mxspec_lab.recordings.asking import RecordingSession, record
 from mxspec_lab.recordings.items import digest_answers, list_items
 from mxspec_lab.recordings.recording import Answers, Recording, read_recording, write_recording
 from mxspec_lab.recordings.replaying import ChangedModelError, ReplaySession
-from mxspec_lab.recordings.verdicts import (
-    HEADER,
-    TABLE,
-    compare_lines,
-    list_lines,
-    list_recordings,
-    read_table,
-    render_table,
-    replay,
-)
+from mxspec_lab.recordings.verdicts import HEADER, TABLE, compare_lines, list_lines, list_recordings, read_table, render_table, replay
 from mxspec_vectors.topics import Level
 
 COMMITTED = {path.name: path for path in list_recordings()}
@@ -148,9 +139,7 @@ def test_a_change_of_the_judge_is_a_diff_of_lines(monkeypatch: pytest.MonkeyPatc
     lines = changed.stdout.splitlines()
     held = [line for line in read_table(tmp_path / "table.tsv") if "\topen\t" in line]
     assert held
-    assert lines == [
-        mark + text for line in held for mark, text in (("-", line), ("+", line.replace("\topen\t", "\tfail\t")))
-    ]
+    assert lines == [mark + text for line in held for mark, text in (("-", line), ("+", line.replace("\topen\t", "\tfail\t")))]
 
 
 def _without_first(recording: Recording, name: str) -> Recording:
@@ -188,9 +177,7 @@ def test_a_model_that_gives_other_answers_is_noticed(monkeypatch: pytest.MonkeyP
         return rows if call[0] != "decode" else rows ^ np.uint8(1)
 
     monkeypatch.setattr(replaying, "ask_model", other)
-    with pytest.raises(
-        ChangedModelError, match=r"ml_dtypes .* to decode e2m1 uint8 are no longer those that were recorded"
-    ):
+    with pytest.raises(ChangedModelError, match=r"ml_dtypes .* to decode e2m1 uint8 are no longer those that were recorded"):
         replay(read_recording(ML_DTYPES))
     (tmp_path / ML_DTYPES.name).write_bytes(ML_DTYPES.read_bytes())
     done = CliRunner().invoke(main, ["verdicts", "--check", "--recordings", str(tmp_path)])
@@ -223,10 +210,7 @@ def test_blocks_are_items_and_other_calls_are_whole() -> None:
     assert rows is not None
     assert all(map(np.array_equal, items.join(rows), answer))
     assert items.split((answer[0], answer[1].astype(np.int8))) is None
-    scaled = (
-        list_items("quantize", (x, "nvfp4"), {"tensor_scale": 1.0}),
-        list_items("quantize", (x, "nvfp4"), {"tensor_scale": 2.0}),
-    )
+    scaled = (list_items("quantize", (x, "nvfp4"), {"tensor_scale": 1.0}), list_items("quantize", (x, "nvfp4"), {"tensor_scale": 2.0}))
     assert scaled[0] is not None
     assert scaled[1] is not None
     assert not set(scaled[0].keys.tolist()) & set(scaled[1].keys.tolist())

@@ -110,9 +110,7 @@ def test_every_code_is_drawn_with_its_own_bits_and_value(name: str) -> None:
         assert sum(len(f.bits) for f in word.fields) == fmt.bits
         text = word.meaning.replace("−", "-")
         if name == "e8m0" and code != 255:
-            assert describe_code(code, fmt) == "2" + str(code - 127).translate(
-                str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-            )
+            assert describe_code(code, fmt) == "2" + str(code - 127).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         elif text not in ("NaN", "∞", "-∞"):
             assert np.float32(text) == value or f"{value:.4e}" == f"{float(text):.4e}"
             assert (text[0] == "-") == bool(np.signbit(value))
@@ -204,11 +202,7 @@ def test_junit_counts_and_words() -> None:
     cases = {f"{c.get('classname')}.{c.get('name')}": c for c in suite.iter("testcase")}
     counts = document["counts"]
     assert int(suite.get("tests", "")) == len(cases) == len(document["requirements"])
-    assert (
-        int(suite.get("failures", ""))
-        == len(list(suite.iter("failure")))
-        == counts["deviation"] + counts.get("fail", 0)
-    )
+    assert int(suite.get("failures", "")) == len(list(suite.iter("failure"))) == counts["deviation"] + counts.get("fail", 0)
     assert int(suite.get("skipped", "")) == len(list(suite.iter("skipped"))) == counts["unsupported"] + counts["open"]
     failure = cases["mxspec.quantize.mxfp4.tie-even"].find("failure")
     assert failure is not None
@@ -335,7 +329,11 @@ def test_all_other_reports_need_no_extra(tmp_path: Path) -> None:
     files = {f"--{kind}": tmp_path / f"report.{kind}" for kind in ("json", "junit", "markdown", "badge")}
     arguments = [str(word) for option in files.items() for word in option]
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, "check", "kernel.py", "--quick", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT, "check", "kernel.py", "--quick", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert all(file.stat().st_size for file in files.values())

@@ -53,7 +53,6 @@ def test_peer_verdicts_fit_the_schema(path: Path) -> None:
         jsonschema.validate(result, schema)
 
 
-
 def test_chip_agrees_on_every_input() -> None:
     document = load(REPORTS / "gpu" / "sm90-instructions.json")
     inputs = {name: r["inputs"] for name, r in document["instructions"].items()}
@@ -61,9 +60,7 @@ def test_chip_agrees_on_every_input() -> None:
     assert all(r["different"] == 0 for r in document["instructions"].values())
 
 
-@pytest.mark.parametrize(
-    "instruction", ["rcp.approx.ftz.f32", "cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32"]
-)
+@pytest.mark.parametrize("instruction", ["rcp.approx.ftz.f32", "cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32"])
 def test_chip_digest_still_matches_the_model(instruction: str) -> None:
     from mxspec_gpu.witness import CHUNK, digest, model_answer
 

@@ -18,7 +18,10 @@ from mxspec_conformance.results.report import load_result_schema, read_report
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMAS = {"result": load_result_schema(), **SHAPES}
 RESULT = next(c for c in json.loads((ROOT / "reports/peers/light.json").read_text("ascii"))["checks"] if c["target"]["name"] == "gguf")
-DOCUMENTS = {"result": RESULT, **{n: json.loads((ROOT / f"reports/atlas/{n}.json").read_text("ascii")) for n in ("explorer", "threads", "model", "transformer")}}
+DOCUMENTS = {
+    "result": RESULT,
+    **{n: json.loads((ROOT / f"reports/atlas/{n}.json").read_text("ascii")) for n in ("explorer", "threads", "model", "transformer")},
+}
 #: Values that one place of a document may get.
 OTHERS: tuple[Any, ...] = (None, True, 1, 1.0, -1, "", "x", [], {}, [None], {"x": 1})
 
@@ -69,7 +72,11 @@ def test_what_jsonschema_refuses_is_never_accepted(place: tuple[Any, ...], other
         ({"const": "x"}, "x", "y"),
         ({"type": "string", "pattern": "^[0-9]+$"}, "12", "1a"),
         ({"type": "array", "items": {"type": "string"}, "maxItems": 2}, ["a"], ["a", "b", "c"]),
-        ({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"], "additionalProperties": False}, {"a": None}, {"a": None, "b": 1}),
+        (
+            {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"], "additionalProperties": False},
+            {"a": None},
+            {"a": None, "b": 1},
+        ),
         ({"type": ["object", "null"], "required": ["a"]}, {"a": 1}, {}),
         ({"type": "boolean"}, False, 0),
     ],

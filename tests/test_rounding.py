@@ -10,16 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mxspec.formats import ELEMENTS, FLOATS, SCALES, ScalarFormat
-from mxspec.reals import (
-    INFINITY,
-    Real,
-    encode_real,
-    make_real,
-    nan_codes,
-    neighbours,
-    overflow_code,
-    round_magnitude,
-)
+from mxspec.reals import INFINITY, Real, encode_real, make_real, nan_codes, neighbours, overflow_code, round_magnitude
 from mxspec.rounding import DETERMINISTIC, MAGNITUDE_RULES, MagnitudeRule, NanPolicy, Overflow, Rounding
 
 from tests.support import magnitudes, rng

@@ -168,11 +168,7 @@ def test_a_rule_with_another_rounding_is_that_rounding() -> None:
         for rounding in (Rounding.RNE, Rounding.RNA, Rounding.RTZ):
             plain = rule.with_rounding(rounding)
             assert plain.has_table
-            assert (plain.zero, plain.overflow, plain.under_nan_scale) == (
-                rule.zero,
-                rule.overflow,
-                rule.under_nan_scale,
-            )
+            assert (plain.zero, plain.overflow, plain.under_nan_scale) == (rule.zero, rule.overflow, rule.under_nan_scale)
             codes = encode_quotients(rows_with_zeros(x), plain, element)[:, 1]
             expected = mxspec.encode(x, element, rounding=rounding, overflow=rule.overflow)
             values = [np.abs(decode_table(element)[c]) for c in (codes, expected)]

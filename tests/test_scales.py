@@ -22,29 +22,9 @@ from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import ExponentUnderflow, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import DETERMINISTIC, Rounding
-from mxspec.scales import (
-    encode_ggml_ue4m3,
-    encode_scale,
-    log2f_floor,
-    log2f_thresholds,
-    scale_exponents,
-    significand_bits,
-)
+from mxspec.scales import encode_ggml_ue4m3, encode_scale, log2f_floor, log2f_thresholds, scale_exponents, significand_bits
 
-from tests.support import (
-    FLT_MAX,
-    INF,
-    MIN_NORMAL,
-    NAN,
-    Float32s,
-    around,
-    assert_same,
-    float_bits,
-    floats,
-    magnitudes,
-    real,
-    rng,
-)
+from tests.support import FLT_MAX, INF, MIN_NORMAL, NAN, Float32s, around, assert_same, float_bits, floats, magnitudes, real, rng
 
 EXPONENT_STEPS = [s for s in ScaleStep if s not in (ScaleStep.ENCODE, ScaleStep.GGML_UE4M3)]
 LOG2_STEPS = [s for s in EXPONENT_STEPS if "log2" in s.value]
@@ -149,12 +129,7 @@ def test_bytes_of_zero_infinity_and_nan(step: ScaleStep) -> None:
     scale = UE4M3 if step in (ScaleStep.ENCODE, ScaleStep.GGML_UE4M3) else E8M0
     special = floats([0, INF, NAN, NAN | 0x80000000])
     plain = ScaleRule(value=AMAX, step=step, byte_range=(0x03, 0x70))
-    assert encode_scale(special, plain, scale, ELEMENTS["e2m1"]).tolist() == [
-        0x03,
-        0x70,
-        scale.nan_code,
-        scale.nan_code,
-    ]
+    assert encode_scale(special, plain, scale, ELEMENTS["e2m1"]).tolist() == [0x03, 0x70, scale.nan_code, scale.nan_code]
     named = replace(plain, on_zero=0x11, on_inf=0x22, on_nan=0x33)
     assert encode_scale(special, named, scale, ELEMENTS["e2m1"]).tolist() == [0x11, 0x22, 0x33, 0x33]
     for rule, expected in ((plain, [0x03, 0x70, scale.nan_code]), (named, [0x11, 0x22, 0x33])):
@@ -304,9 +279,7 @@ def test_ggml_encoder() -> None:
     for value in magnitudes(UE4M3)[1:]:
         for factor in (Fraction(1), Fraction(33, 32), Fraction(17, 16), Fraction(15, 16), Fraction(31, 32)):
             points.update(around(float_bits(value * factor)))
-    points.update(
-        around(float_bits(248)) + around(float_bits(Fraction(1, 1024))) + around(float_bits(Fraction(15, 1024)))
-    )
+    points.update(around(float_bits(248)) + around(float_bits(Fraction(1, 1024))) + around(float_bits(Fraction(15, 1024))))
     bits = sorted(points - {float_bits(Fraction(1, 1024)) - 1})
     got = encode_ggml_ue4m3(floats(bits))
     assert_same(got, np.array([ggml_reference(real(b).value) for b in bits], np.uint8), lambda i: f"{bits[i[0]]:08x}")

@@ -132,7 +132,9 @@ def test_a_flickering_test_has_no_score(tests_file: Path) -> None:
     assert found.status is Status.FLAKY
 
 
-@pytest.mark.parametrize("text", ["import nothing_of_this_name", "import os; os._exit(3)", "raise SystemExit(2)", "1 / 0", "while True: break\n("])
+@pytest.mark.parametrize(
+    "text", ["import nothing_of_this_name", "import os; os._exit(3)", "raise SystemExit(2)", "1 / 0", "while True: break\n("]
+)
 def test_a_file_that_does_not_load_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad_tests.py"
     path.write_text(f"{text}\ndef test(quantize): ...\n", "utf-8")
@@ -143,7 +145,8 @@ def test_a_file_that_does_not_load_is_told(tmp_path: Path, text: str) -> None:
 def test_a_pytest_file_with_fixtures_and_replacements(tmp_path: Path) -> None:
     loads = tmp_path / "loads"
     (tmp_path / "their_kernel.py").write_text(
-        f"import sys\nopen({str(loads)!r}, 'a').write('x' if 'pytest' in sys.modules else 'without pytest')\ndef quantize_fp4(x): raise NotImplementedError\n", "utf-8"
+        f"import sys\nopen({str(loads)!r}, 'a').write('x' if 'pytest' in sys.modules else 'without pytest')\ndef quantize_fp4(x): raise NotImplementedError\n",
+        "utf-8",
     )
     path = tmp_path / "test_theirs.py"
     path.write_text(
@@ -187,7 +190,12 @@ def test_a_program_is_given_a_command_that_quantizes(tmp_path: Path) -> None:
 
 
 def test_specs_that_name_no_test_say_what_to_do() -> None:
-    for spec, words in (("rule:nothing", "known are"), ("cmd:", "names no program"), ("no_such_file.py", "FILE.py::FUNCTION"), ("no.py::f", "no such file")):
+    for spec, words in (
+        ("rule:nothing", "known are"),
+        ("cmd:", "names no program"),
+        ("no_such_file.py", "FILE.py::FUNCTION"),
+        ("no.py::f", "no such file"),
+    ):
         with pytest.raises(TargetError, match=words):
             load_test(spec)
 

@@ -60,9 +60,7 @@ def test_check_at_80_columns(arguments: list[str], tmp_path: Path, monkeypatch: 
     assert "failing: cases that contradict the profile; nearest: the one that agrees best" in lines
 
 
-def test_a_reason_stands_once_below_its_rows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reason_stands_once_below_its_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     path = tmp_path / "packed.py"
     path.write_text(PACKED, "utf-8")

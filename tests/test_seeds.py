@@ -131,7 +131,9 @@ def test_every_command_runs(command: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("command", ["mxspec explain mxfp4 1,2", "mxspec check", "mxspec fuzz TARGET --format fp4", "mxspec lint CKPTS", "mxspec chek TARGET"])
+@pytest.mark.parametrize(
+    "command", ["mxspec explain mxfp4 1,2", "mxspec check", "mxspec fuzz TARGET --format fp4", "mxspec lint CKPTS", "mxspec chek TARGET"]
+)
 def test_a_command_that_does_not_run_is_found(command: str, tmp_path: Path) -> None:
     assert follow(command, tmp_path).exit_code == 2
 

@@ -37,7 +37,12 @@ EXCLUDED = {
 #: A word that stands for something that the reader chooses.
 PLACEHOLDER = re.compile(r"(?<![\w:])(?:[A-Z]{3,}|IN|OUT|ID|F|CKPT)(?:\.\.\.|\.json)?(?![\w'.])|\.\.\.")
 #: Long campaigns, made short.
-SHORTER = ((r"(?<=fuzz my_kernel.py) --minutes 5\b", " --batches 1"), (r"--minutes 5\b", "--minutes 0.05"), (r"--batches 20\b", "--batches 1"), (r"prove gguf --format mxfp4", "prove gguf --format mxfp4 --minutes 0.05"))
+SHORTER = (
+    (r"(?<=fuzz my_kernel.py) --minutes 5\b", " --batches 1"),
+    (r"--minutes 5\b", "--minutes 0.05"),
+    (r"--batches 20\b", "--batches 1"),
+    (r"prove gguf --format mxfp4", "prove gguf --format mxfp4 --minutes 0.05"),
+)
 
 
 def list_lines(page: Path) -> list[str]:

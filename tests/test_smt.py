@@ -35,7 +35,9 @@ def sample_maxima(count: int) -> Any:
     fields = np.repeat(np.arange(256, dtype=np.uint32) << 23, 5)
     ends = fields + np.tile(np.array([0, 1, 0x600000, 0x600001, 0x7FFFFF], np.uint32), 256)
     coarse = (rng.integers(0, 1 << 16, count // 4, dtype=np.uint32) << 15) + rng.integers(0, 2, count // 4, dtype=np.uint32)
-    return np.concatenate([ends & 0x7FFFFFFF, coarse, rng.integers(0, 1 << 31, count, dtype=np.uint32), rng.integers(0, 1 << 23, 64, dtype=np.uint32)])
+    return np.concatenate(
+        [ends & 0x7FFFFFFF, coarse, rng.integers(0, 1 << 31, count, dtype=np.uint32), rng.integers(0, 1 << 23, 64, dtype=np.uint32)]
+    )
 
 
 def sample_elements(count: int) -> tuple[Any, Any]:
@@ -166,7 +168,9 @@ def test_the_committed_result_proves_what_the_page_says() -> None:
 
     document = json.loads(REPORT.read_text("ascii"))
     assert render(document) in PAGE.read_text("utf-8")
-    assert {(r["format"], r["function"], r["form"]) for r in document["claims"]} == {(f, g, form) for f in FORMATS for g in ("scale", "element") for form in ("header", "arrays")}
+    assert {(r["format"], r["function"], r["form"]) for r in document["claims"]} == {
+        (f, g, form) for f in FORMATS for g in ("scale", "element") for form in ("header", "arrays")
+    }
     assert {p for r in document["claims"] for p in r["profiles"]} == set(RULES)
     first, *others = document["solvers"]
     assert all(r[first]["answer"] == "unsat" for r in document["claims"])

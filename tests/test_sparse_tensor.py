@@ -54,9 +54,7 @@ def test_a_pruned_block_tensor_is_the_dense_one_with_zeros(fmt: str, pattern: Sp
     assert t.shape == x.shape
     pruned = sparsity.prune(dense.codes, kind=block.element.name, sparsity=pattern)
     for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
-        wanted = mxspec.dequantize(
-            pruned, dense.scales, fmt, profile=dense.profile, tensor_scale=dense.tensor_scale, dtype=dtype
-        )
+        wanted = mxspec.dequantize(pruned, dense.scales, fmt, profile=dense.profile, tensor_scale=dense.tensor_scale, dtype=dtype)
         assert t.dequantize(dtype).tobytes() == wanted.tobytes()
     assert (t.decompress() == pruned).all()
     assert t.mask.reshape(-1, 4).sum(axis=-1).max() <= (4 if pattern is Sparsity.PAIRS else 2)

@@ -42,9 +42,7 @@ def test_pruned_groups_compress_and_come_back() -> None:
     assert (sparsity.decompress(kept, metadata) == pruned).all()
 
 
-@pytest.mark.parametrize(
-    ("group", "nibble"), [("0000", 4), ("x000", 4), ("0x00", 4), ("00x0", 8), ("000x", 12), ("0xx0", 9), ("00xx", 14)]
-)
+@pytest.mark.parametrize(("group", "nibble"), [("0000", 4), ("x000", 4), ("0x00", 4), ("00x0", 8), ("000x", 12), ("0xx0", 9), ("00xx", 14)])
 def test_canonical_metadata(group: str, nibble: int) -> None:
     codes = np.array([[7 if c == "x" else 0 for c in group]], np.uint8)
     assert sparsity.compress(codes)[1].tolist() == [[nibble]]
@@ -69,18 +67,14 @@ def test_pairs_come_back() -> None:
     rng = np.random.default_rng(3)
     codes = rng.integers(0, 16, (500, 64)).astype(np.uint8)
     pruned = sparsity.prune(codes, sparsity=Sparsity.PAIRS)
-    assert (
-        sparsity.decompress(*sparsity.compress(pruned, sparsity=Sparsity.PAIRS), sparsity=Sparsity.PAIRS) == pruned
-    ).all()
+    assert (sparsity.decompress(*sparsity.compress(pruned, sparsity=Sparsity.PAIRS), sparsity=Sparsity.PAIRS) == pruned).all()
     assert ((pruned.reshape(500, 8, 4, 2) != 0).any(axis=-1).sum(axis=-1) <= 2).all()
 
 
 @pytest.mark.parametrize("nibble", sorted(set(range(16)) - set(KEPT)))
 def test_the_ten_illegal_nibbles_are_refused(nibble: int) -> None:
     metadata = np.array([[4, 14], [8, nibble]], np.uint8)
-    with pytest.raises(
-        ValueError, match=rf"metadata hold {nibble:#x} at \(1, 1\); legal are 0x4, 0x8, 0x9, 0xc, 0xd, 0xe"
-    ):
+    with pytest.raises(ValueError, match=rf"metadata hold {nibble:#x} at \(1, 1\); legal are 0x4, 0x8, 0x9, 0xc, 0xd, 0xe"):
         sparsity.decompress(np.zeros((2, 4), np.uint8), metadata)
 
 

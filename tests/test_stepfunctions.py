@@ -54,9 +54,7 @@ def e2m1_toward_zero(bits: int) -> int:
 def test_bisection_finds_the_changes_of_a_known_function() -> None:
     draw = rng("bisection")
     for _ in range(3):
-        starts = sorted(
-            {*draw.sample(range(1, FLOAT32.max_code), 100), *draw.sample(GRID[1:], 20), 1, FLOAT32.max_code}
-        )
+        starts = sorted({*draw.sample(range(1, FLOAT32.max_code), 100), *draw.sample(GRID[1:], 20), 1, FLOAT32.max_code})
         changes = {start: code for code, start in enumerate(starts, 1)}
         changes |= {SIGN: 0} | {SIGN + start: 255 - code for start, code in list(changes.items())}
         answer = one_by_one(step_function(changes))
@@ -112,14 +110,7 @@ def test_steps_expand_to_the_answers_of_single_patterns() -> None:
     assert again.digest == steps.digest
     assert again.count_differences(steps) == 0
     draw = rng("expand")
-    for start in [
-        0,
-        float_bits(0.5) - 100,
-        INF_BITS - 100,
-        SIGN - 100,
-        (1 << 32) - 300,
-        draw.randrange((1 << 32) - 300),
-    ]:
+    for start in [0, float_bits(0.5) - 100, INF_BITS - 100, SIGN - 100, (1 << 32) - 300, draw.randrange((1 << 32) - 300)]:
         codes = steps.expand(start, start + 300)
         assert codes.tolist() == [e2m1_toward_zero(b) for b in range(start, start + 300)]
         assert codes.tolist() == steps.at(np.arange(start, start + 300)).tolist()

@@ -16,20 +16,7 @@ from mxspec.rounding import Rounding
 from mxspec.stochastic import encode_te_stochastic, encode_te_stochastic_exact, unpack_random_words
 
 from tests.strategies import float32_bits
-from tests.support import (
-    BFLOAT,
-    FLT_MAX,
-    INF,
-    MIN_NORMAL,
-    NAN_BITS,
-    SIGN,
-    around,
-    assert_same,
-    float_bits,
-    floats,
-    real,
-    rng,
-)
+from tests.support import BFLOAT, FLT_MAX, INF, MIN_NORMAL, NAN_BITS, SIGN, around, assert_same, float_bits, floats, real, rng
 
 BYTES = np.arange(256, dtype=np.uint8)
 
@@ -37,11 +24,7 @@ BYTES = np.arange(256, dtype=np.uint8)
 def points() -> list[int]:
     """float32 bits where the rule is directed at: every quarter of every step, the floats beside it, and the ends."""
     found = {0, 1, MIN_NORMAL - 1, MIN_NORMAL, FLT_MAX - 1, FLT_MAX}
-    for low, step, count in (
-        (Fraction(0), Fraction(1, 2), 4),
-        (Fraction(2), Fraction(1), 2),
-        (Fraction(4), Fraction(2), 1),
-    ):
+    for low, step, count in ((Fraction(0), Fraction(1, 2), 4), (Fraction(2), Fraction(1), 2), (Fraction(4), Fraction(2), 1)):
         for n in range(count * 4 + 1):
             found.update(around(float_bits(low + step * Fraction(n, 4))))
     for value in (6.0, 7.0, 1e30):
@@ -110,9 +93,7 @@ def test_special_numbers() -> None:
     for byte in (0, 255):
         got = encode_te_stochastic(x, np.full(len(x), byte, np.uint8)).tolist()
         assert got == [0x7, 0xF, 0x7, 0xF, 0x0, 0x8] + [0x7] * len(NAN_BITS)
-    assert [encode_te_stochastic_exact(real(b), 9) for b in (INF, INF | SIGN, *NAN_BITS)] == [7, 15] + [7] * len(
-        NAN_BITS
-    )
+    assert [encode_te_stochastic_exact(real(b), 9) for b in (INF, INF | SIGN, *NAN_BITS)] == [7, 15] + [7] * len(NAN_BITS)
 
 
 def test_other_dtypes_and_shapes() -> None:

@@ -55,26 +55,20 @@ def check(profile: Profile, fmt: str, bits: int, two_level: bool) -> None:
         scale = mxspec.tensor_scale(largest, fmt, profile) if two_level else None
         native = None if scale is None else real(scale.bits)
         try:
-            expected = quantize_block(
-                [real(b) for b in row], fmt, profile=profile, tensor_scale=native, random=RandomWords(words, bits)
-            )
+            expected = quantize_block([real(b) for b in row], fmt, profile=profile, tensor_scale=native, random=RandomWords(words, bits))
         except ValueError:
             with pytest.raises(ValueError, match="NaN"):
                 mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, random_bits=array, sr_bits=bits)
             continue
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, random_bits=array, sr_bits=bits)
         assert int(t.scales[0]) == expected.scale_code, (profile.id, fmt)
-        assert_same(
-            t.codes, np.array(expected.codes, np.uint8), lambda i, r=row: f"{profile.id} {fmt} {r[i[0]]:08x}"
-        )
+        assert_same(t.codes, np.array(expected.codes, np.uint8), lambda i, r=row: f"{profile.id} {fmt} {r[i[0]]:08x}")
 
 
 def test_what_chooses_by_errors_is_refused_by_the_definition_too() -> None:
     name = "fouroversix-0.1/nvfp4/mse"
     with pytest.raises(ValueError, match="chooses between answers by their errors; quantize without random words"):
-        quantize_block(
-            [real(0x3F800000)] * 16, "nvfp4", profile=name, tensor_scale=real(0x3F800000), random=RandomWords([0] * 16)
-        )
+        quantize_block([real(0x3F800000)] * 16, "nvfp4", profile=name, tensor_scale=real(0x3F800000), random=RandomWords([0] * 16))
 
 
 @pytest.mark.parametrize("name", list(ELEMENTS))

@@ -64,8 +64,13 @@ def list_group(group: int) -> list[int]:
 @contextmanager
 def mutants() -> Iterator[subprocess.Popen[str]]:
     """`python -m mxspec_lab mutants` with its workers at work."""
-    code = HEED_SIGINT + "import os, sys; os.cpu_count = lambda: 2; sys.argv = ['mxspec_lab', 'mutants']; from mxspec_lab.__main__ import main; main()"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    code = (
+        HEED_SIGINT
+        + "import os, sys; os.cpu_count = lambda: 2; sys.argv = ['mxspec_lab', 'mutants']; from mxspec_lab.__main__ import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         late = time.monotonic() + 60
         while len(list_group(process.pid)) < 3 and time.monotonic() < late:
@@ -79,7 +84,9 @@ def mutants() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
-@pytest.mark.parametrize(("number", "whole"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGKILL, False)])
+@pytest.mark.parametrize(
+    ("number", "whole"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGKILL, False)]
+)
 def test_mutants_end_with_their_workers(number: signal.Signals, whole: bool) -> None:
     with mutants() as process:
         assert len(list_group(process.pid)) == 3

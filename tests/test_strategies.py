@@ -32,9 +32,7 @@ def test_the_examples_of_the_documentation_run() -> None:
 
 
 @given(st.data(), st.sampled_from(FORMATS), st.sampled_from(list(FLOAT_TYPES)))
-def test_blocks_have_k_lanes_of_the_dtype_and_no_special_values_unless_asked(
-    data: st.DataObject, fmt: str, dtype: str
-) -> None:
+def test_blocks_have_k_lanes_of_the_dtype_and_no_special_values_unless_asked(data: st.DataObject, fmt: str, dtype: str) -> None:
     x = data.draw(mx.blocks(fmt, dtype=dtype))
     assert (x.shape, x.dtype) == ((BLOCKS[fmt].k,), FLOAT_TYPES[dtype][0])
     assert np.isfinite(x.astype(np.float32)).all()
@@ -117,9 +115,7 @@ def test_blocks_part_the_normative_scale_rules(fmt: str) -> None:
 
 def test_special_values_come_where_they_are_allowed() -> None:
     assert np.isnan(find(mx.blocks("mxfp4", allow_nan=True), lambda x: bool(np.isnan(x).any()), settings=QUICK)).any()
-    assert np.isinf(
-        find(mx.blocks("mxfp4", allow_infinity=True), lambda x: bool(np.isinf(x).any()), settings=QUICK)
-    ).any()
+    assert np.isinf(find(mx.blocks("mxfp4", allow_infinity=True), lambda x: bool(np.isinf(x).any()), settings=QUICK)).any()
 
 
 @pytest.mark.parametrize(
@@ -127,23 +123,11 @@ def test_special_values_come_where_they_are_allowed() -> None:
     [
         (lambda: mx.blocks("mxfp5"), "fmt='mxfp5' is not a block format; known are mxfp4,"),
         (lambda: mx.blocks(4), "fmt=4 of type int is not a block format"),
-        (
-            lambda: mx.blocks("mxfp4", dtype="float64"),
-            "dtype='float64' is not an input of quantizers; allowed are float32",
-        ),
-        (
-            lambda: mx.blocks("mxfp4", exponents=(3, 1)),
-            r"exponents=\(3, 1\): the smallest, 3, is beyond the largest, 1",
-        ),
-        (
-            lambda: mx.blocks("mxfp4", dtype="float16", exponents=(-30, 0)),
-            "go beyond those of float16, which are -24 to 15",
-        ),
+        (lambda: mx.blocks("mxfp4", dtype="float64"), "dtype='float64' is not an input of quantizers; allowed are float32"),
+        (lambda: mx.blocks("mxfp4", exponents=(3, 1)), r"exponents=\(3, 1\): the smallest, 3, is beyond the largest, 1"),
+        (lambda: mx.blocks("mxfp4", dtype="float16", exponents=(-30, 0)), "go beyond those of float16, which are -24 to 15"),
         (lambda: mx.blocks("mxfp4", exponents=3), "must be a pair of integers"),
-        (
-            lambda: mx.codes("mxfp4", shape=(2, 48)),
-            "the last axis, 48, is not a multiple of the 32-element block of mxfp4",
-        ),
+        (lambda: mx.codes("mxfp4", shape=(2, 48)), "the last axis, 48, is not a multiple of the 32-element block of mxfp4"),
         (lambda: mx.scales("mxfp4", shape=(-1,)), "must be a tuple of sizes"),
         (lambda: mx.tensors("mxfp4", max_rows=0), "max_rows=0 must be an integer from 1 on"),
         (lambda: mx.ties("e9m9"), "element='e9m9' is not a scalar format; known are e2m1,"),
@@ -159,7 +143,7 @@ def test_arguments_that_make_no_sense_are_refused_in_words(make: Any, message: s
 def test_without_hypothesis_the_import_says_what_to_install() -> None:
     code = "import sys; sys.modules['hypothesis'] = None\nimport mxspec_conformance.testing.strategies"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'needs hypothesis, which is not installed: pip install hypothesis' in done.stderr
+    assert "needs hypothesis, which is not installed: pip install hypothesis" in done.stderr
 
 
 @given(st.data(), st.sampled_from([p for p in mxspec.list_profiles("nvfp4") if p.tensor is not None]))
@@ -172,9 +156,7 @@ def test_tensor_scales_are_native(data: st.DataObject, profile: mxspec.Profile) 
 
 
 def test_special_tensor_scales_are_drawn_when_asked() -> None:
-    assert np.isnan(
-        find(mx.tensor_scales("nvfp4-te", allow_special=True), lambda s: bool(np.isnan(s.value)), settings=QUICK).value
-    )
+    assert np.isnan(find(mx.tensor_scales("nvfp4-te", allow_special=True), lambda s: bool(np.isnan(s.value)), settings=QUICK).value)
     with pytest.raises(InvalidArgument, match="profile='mx-floor' has no tensor scale"):
         mx.tensor_scales("mx-floor", fmt="mxfp4")
 

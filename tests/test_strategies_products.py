@@ -131,7 +131,9 @@ def test_a_dropped_k_shrinks_to_one_number() -> None:
 
 def test_a_wrong_output_is_explained() -> None:
     p = shrink_to(mx.operands(PRODUCTS[0]), anything, lambda p: p.shape[:2] == (1, 1), limits=QUICK)
-    with pytest.raises(AssertionError, match=r"1 of 1 outputs are wrong; the first:\nmxfp8_e4m3 @ mxfp4/nibble-low\+128x4, output \[0, 0\]"):
+    with pytest.raises(
+        AssertionError, match=r"1 of 1 outputs are wrong; the first:\nmxfp8_e4m3 @ mxfp4/nibble-low\+128x4, output \[0, 0\]"
+    ):
         p.check(np.full((1, 1), 7, np.float32))
     with pytest.raises(ValueError, match=r"the output has shape \(2, 1\); the product has \(1, 1\)"):
         p.check(np.zeros((2, 1), np.float32))

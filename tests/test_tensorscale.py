@@ -14,31 +14,11 @@ from mxspec.formats import FLOAT32
 from mxspec.profiles import AmaxNan, Profile, TensorScaleKind, get_profile, list_profiles
 from mxspec.reals import Real, encode_real
 from mxspec.rounding import Overflow
-from mxspec.tensorscale import (
-    TensorScale,
-    bind_arrays,
-    check_tensor_scale,
-    convert_tensor_scale,
-    derive_tensor_scale,
-    find_tensor_amax,
-)
+from mxspec.tensorscale import TensorScale, bind_arrays, check_tensor_scale, convert_tensor_scale, derive_tensor_scale, find_tensor_amax
 from mxspec_vectors.points import TENSOR_AMAXES
 
 from tests.strategies import tensor_maxima
-from tests.support import (
-    BFLOAT,
-    FLT_MAX,
-    INF,
-    NAN,
-    NAN_BITS,
-    SIGN,
-    assert_same,
-    bits_of,
-    float_bits,
-    floats,
-    real,
-    rng,
-)
+from tests.support import BFLOAT, FLT_MAX, INF, NAN, NAN_BITS, SIGN, assert_same, bits_of, float_bits, floats, real, rng
 
 TWO_LEVEL: list[Profile] = [p for p in list_profiles("nvfp4") if p.tensor is not None]
 IDS = [p.id for p in TWO_LEVEL]
@@ -68,14 +48,7 @@ def test_native_scales_on_arrays_equal_the_exact_ones(profile: Profile) -> None:
 def test_leaves_on_arrays_equal_the_exact_ones(profile: Profile) -> None:
     """S, g and whatever else a profile derives, for ordinary, tiny, huge and special maxima."""
     draw = rng("tensor", profile.id)
-    for amax in [
-        *TENSOR_AMAXES.values(),
-        1,
-        0x007FFFFF,
-        0x03280000,
-        0x03280001,
-        *(draw.randrange(INF) for _ in range(40)),
-    ]:
+    for amax in [*TENSOR_AMAXES.values(), 1, 0x007FFFFF, 0x03280000, 0x03280001, *(draw.randrange(INF) for _ in range(40))]:
         scale = derive_tensor_scale(amax, profile)
         assert profile.tensor is not None
         assert scale.kind is profile.tensor.native
@@ -182,11 +155,7 @@ def test_auto_is_the_profiles_own_scale_of_the_whole_tensor(profile: Profile) ->
         assert_same(result.dequantize(), given.dequantize())
 
 
-KINDS = {
-    "decode": (TORCHAO, {"encode", "amax"}),
-    "encode": (PAPER, {"decode", "amax"}),
-    "amax": (TE, {"decode", "encode"}),
-}
+KINDS = {"decode": (TORCHAO, {"encode", "amax"}), "encode": (PAPER, {"decode", "amax"}), "amax": (TE, {"decode", "encode"})}
 
 
 @pytest.mark.parametrize("native", KINDS)
@@ -218,9 +187,7 @@ def test_conversion_is_recorded(native: str) -> None:
         assert result.tensor_scale.kind == native
         assert result.tensor_scale.converted_from == (given_scale.kind, given_scale.bits)
         assert f"converted from {kind} 0x3ec00000" in str(result.tensor_scale)
-        values = mxspec.dequantize(
-            result.codes, result.scales, "nvfp4", profile=profile, tensor_scale=given_scale, convert=True
-        )
+        values = mxspec.dequantize(result.codes, result.scales, "nvfp4", profile=profile, tensor_scale=given_scale, convert=True)
         assert_same(values, result.dequantize())
 
 
@@ -271,9 +238,7 @@ def test_profiles_without_a_tensor_scale_refuse_one() -> None:
     with pytest.raises(ValueError, match="profile mx-floor of mxfp4 has no tensor scale; only nvfp4 has one"):
         mxspec.tensor_scale(x, "mxfp4")
     ggml = get_profile("ggml-0.21/nvfp4", "nvfp4")
-    with pytest.raises(
-        ValueError, match=r"profile ggml-0.21/nvfp4 of nvfp4 has no tensor scale; pass tensor_scale=None"
-    ):
+    with pytest.raises(ValueError, match=r"profile ggml-0.21/nvfp4 of nvfp4 has no tensor scale; pass tensor_scale=None"):
         mxspec.tensor_scale(x, "nvfp4", ggml)
     with pytest.raises(ValueError, match=r"profile ggml-0\.21/nvfp4 has no tensor scale; pass tensor_scale=None"):
         convert_tensor_scale(scale, ggml)

@@ -41,7 +41,9 @@ def test_the_loader_makes_the_numbers_that_the_container_holds(name: str, tmp_pa
         assert np.array_equal(dequantize(matrices[base], matrices[base].layout), checkpoint.read(base).dequantize(np.float32))
 
 
-@pytest.mark.parametrize("name", ["mxfp4, mx-floor", "nvfp4, nvfp4-paper", "int4-g64, affine, bfloat16 scale and bias", "mxfp4, 2:4, mx-floor"])
+@pytest.mark.parametrize(
+    "name", ["mxfp4, mx-floor", "nvfp4, nvfp4-paper", "int4-g64, affine, bfloat16 scale and bias", "mxfp4, 2:4, mx-floor"]
+)
 def test_both_loaders_conform_and_a_wrong_one_does_not(name: str, tmp_path: Path) -> None:
     _, matrices = store(VARIANTS[name], tmp_path)
     matrix = matrices["head"]
@@ -95,7 +97,9 @@ def test_the_committed_result_is_of_the_committed_weights(tmp_path: Path) -> Non
     }
     assert document["absent"] == []
     assert {r["format"] for r in document["rows"] if r["format"].startswith("Q")} == {"Q4_0", "Q4_K", "Q6_K", "Q8_0"}
-    assert {(r["format"], r["rule"]) for r in document["against_q4_k"]} == {(r["format"], r["rule"]) for r in document["rows"][1:] if r["format"] != "Q4_K"}
+    assert {(r["format"], r["rule"]) for r in document["against_q4_k"]} == {
+        (r["format"], r["rule"]) for r in document["rows"][1:] if r["format"] != "Q4_K"
+    }
     parameters = read_model()
     for name in ("mxfp4, mx-floor", "int4-g128, affine, bfloat16 scale and bias"):
         (tmp_path / name[:4]).mkdir()
@@ -135,7 +139,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_figures_against_the_baseline_are_those_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second way of storing the same numbers is the baseline: everything is equal to it, and nothing to the unquantized model."""
     same, other = VARIANTS["mxfp4, mx-floor"], VARIANTS["mxint8, mx-floor"]
-    monkeypatch.setattr(command, "list_variants", lambda: iter([replace(same, format="Q4_K", rule="plain"), replace(same, rule="again"), replace(other, rule="plain")]))
+    monkeypatch.setattr(
+        command,
+        "list_variants",
+        lambda: iter([replace(same, format="Q4_K", rule="plain"), replace(same, rule="again"), replace(other, rule="plain")]),
+    )
     monkeypatch.setattr(command, "CHOSEN", ())
     document = command.measure(64, 8)
     again, int8 = document["against_q4_k"]

@@ -98,10 +98,7 @@ def test_strided_inputs_arrive_dense(every: Any) -> None:
 def test_scalar_functions(every: Any) -> None:
     x = np.array([1, 2], np.float32)
     assert every.encode(x, "e2m1").tolist() == [1, 2]
-    assert every.encode(x, "e2m1", rounding="rtz", overflow="own").tolist() == [
-        1 + ord("r") + ord("o"),
-        2 + ord("r") + ord("o"),
-    ]
+    assert every.encode(x, "e2m1", rounding="rtz", overflow="own").tolist() == [1 + ord("r") + ord("o"), 2 + ord("r") + ord("o")]
     assert every.encode_stochastic(x, "e2m1", np.array([5, 6], np.uint32) << np.uint32(24)).tolist() == [6, 8]
     assert every.tensor_scale(np.array([[1, 2], [3, 4]], np.float32), "mxfp4").tolist() == [4]
     values = every.dequantize(np.full((1, 32), 2, np.uint8), np.full((1, 1), 3, np.uint8), "mxfp4", tensor_scale=0.5)
@@ -171,9 +168,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
 
     def ask(identifier: str, function: str, arguments: Any) -> Any:
         request = write_request(identifier, function, arguments, "hex")
-        given = {
-            k: read_array(v, k) if isinstance(v, dict) and "dtype" in v else v for k, v in request["arguments"].items()
-        }
+        given = {k: read_array(v, k) if isinstance(v, dict) and "dtype" in v else v for k, v in request["arguments"].items()}
         operation = OPERATIONS[function]
         asked.append(function)
         if function == "matmul":
@@ -185,10 +180,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
                 given[name] = Side(**parts, tensor_scale=factor, shape=(rows, k))
         result = getattr(every, function)(*(given[a] for a in operation.arguments))
         results = result if len(operation.outputs) > 1 else (result,)
-        return {
-            "id": identifier,
-            "outputs": {o.name: write_array(r) for o, r in zip(operation.outputs, results, strict=True)},
-        }
+        return {"id": identifier, "outputs": {o.name: write_array(r) for o, r in zip(operation.outputs, results, strict=True)}}
 
     remote = RemoteModule(every.MXSPEC_CAPABILITIES, ask)
     codes, scales, x = np.zeros((2, 32), np.uint8), np.ones((2, 1), np.uint8), np.ones((2, 32), np.float32)
@@ -287,7 +279,5 @@ def test_what_is_no_array_is_refused() -> None:
 
 def test_a_helper_with_the_name_of_a_function_is_refused_with_words() -> None:
     target = SimpleNamespace(FORMATS=["mxfp4"], quantize=lambda x, fmt: None, swizzle=lambda scales: scales)
-    with pytest.raises(
-        TargetError, match=r"swizzle\(scales\) cannot be called as swizzle\(scales, layout\).*rename it if"
-    ):
+    with pytest.raises(TargetError, match=r"swizzle\(scales\) cannot be called as swizzle\(scales, layout\).*rename it if"):
         InProcessSession(target, "t")

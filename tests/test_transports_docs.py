@@ -48,11 +48,7 @@ def test_the_table_of_functions_is_the_interface() -> None:
     for names, arguments, options, outputs in rows:
         several = names.replace("`", "").split(", ")
         for name, given, made in zip(several, arguments.split("; "), outputs.split("; "), strict=True):
-            shown[name] = (
-                tuple(given.split(", ")),
-                tuple(o for o in options.strip().split(", ") if o),
-                tuple(made.split(", ")),
-            )
+            shown[name] = (tuple(given.split(", ")), tuple(o for o in options.strip().split(", ") if o), tuple(made.split(", ")))
     assert shown == {name: (o.arguments, o.options, tuple(x.name for x in o.outputs)) for name, o in OPERATIONS.items()}
 
 

@@ -256,9 +256,15 @@ HEX_AND_BASE64 = b'{"id": "x", "outputs": {"codes": {"dtype": "uint8", "shape": 
         (lambda lines: [*lines, b'{"id": "x"}\n'], "is no reply: a reply holds one of outputs, skipped, error"),
         (lambda lines: [*lines, lines[1].replace(b"float32", b"float16")], "answers .* otherwise than an earlier line"),
         (lambda lines: [*lines, lines[0].replace(b"faulty", b"other")], "describes another target than before"),
-        (lambda lines: [b"".join(lines).replace(b"\n", b"\r")], r"line 1 holds carriage returns \(CR\) alone; end each line with a line feed"),
+        (
+            lambda lines: [b"".join(lines).replace(b"\n", b"\r")],
+            r"line 1 holds carriage returns \(CR\) alone; end each line with a line feed",
+        ),
         (lambda lines: [b"\xef\xbb\xbf", *lines], "line 1 is not JSON .it begins with a byte order mark"),
-        (lambda lines: [*lines, b'{"id": "x", "outputs": {"codes": ' + b"9" * 5000 + b"}}\n"], "holds a whole number of more than 4300 digits"),
+        (
+            lambda lines: [*lines, b'{"id": "x", "outputs": {"codes": ' + b"9" * 5000 + b"}}\n"],
+            "holds a whole number of more than 4300 digits",
+        ),
         (lambda lines: [*lines, HEX_AND_BASE64], r"outputs.codes: .{60} \.\.\. is valid under each of"),
         (lambda lines: [b'{\n "schema": "mxspec-result/1"\n}'], "holds verdicts; `mxspec report"),
     ],

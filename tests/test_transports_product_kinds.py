@@ -14,7 +14,7 @@ from mxspec_conformance.transports.abi import STRUCTURES
 
 from tests.transports import assert_recorded_agrees, assert_roads_agree, build_library
 
-TARGET = '''
+TARGET = """
 import ml_dtypes
 import numpy as np
 
@@ -49,7 +49,7 @@ def numbers(x):
 def matmul(a, b, out_dtype):
     with np.errstate(all="ignore"):
         return numbers(a) @ numbers(b).T
-'''
+"""
 
 KERNEL = r"""
 #include <math.h>
@@ -141,7 +141,15 @@ def test_what_was_appended_lies_behind_all_that_a_library_knew() -> None:
     known = ctypes.sizeof(ctypes.c_int64) * 3 + 2 * ctypes.sizeof(STRUCTURES["mxspec_operand"]) + 4 * ctypes.sizeof(ctypes.c_void_p) + 8
     assert STRUCTURES["mxspec_matmul_call"].values.offset == known
     assert STRUCTURES["mxspec_matmul_call"].a_more.offset == known + ctypes.sizeof(ctypes.c_void_p)
-    assert [name for name, _ in STRUCTURES["mxspec_operand"]._fields_] == ["spec", "values", "codes", "codes_size", "scales", "scales_size", "tensor_scale"]
+    assert [name for name, _ in STRUCTURES["mxspec_operand"]._fields_] == [
+        "spec",
+        "values",
+        "codes",
+        "codes_size",
+        "scales",
+        "scales_size",
+        "tensor_scale",
+    ]
 
 
 def test_smoke_multiplies_every_kind(tmp_path: Path) -> None:

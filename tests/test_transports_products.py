@@ -17,7 +17,7 @@ from tests.transports import EXAMPLES, assert_recorded_agrees, assert_roads_agre
 GEMV = EXAMPLES / "c" / "gemv.c"
 CC = shutil.which("gcc") or shutil.which("cc")
 
-TARGET = '''
+TARGET = """
 import ml_dtypes
 import numpy as np
 
@@ -41,7 +41,7 @@ def matmul(a, b, out_dtype, bias=None):
     dtype = ml_dtypes.bfloat16 if out_dtype == "bfloat16" else np.float32
     y = numbers(a) @ numbers(b).T
     return (y if bias is None else y + np.asarray(bias).astype(np.float32)).astype(dtype)
-'''
+"""
 
 
 def test_roads_agree(tmp_path: Path) -> None:

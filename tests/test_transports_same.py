@@ -19,16 +19,7 @@ from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
-from tests.transports import (
-    EXAMPLES,
-    build_library,
-    canonical,
-    judged,
-    node_command,
-    of_vectors,
-    python_command,
-    write_python,
-)
+from tests.transports import EXAMPLES, build_library, canonical, judged, node_command, of_vectors, python_command, write_python
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["conforming", "ties-away"])
@@ -99,9 +90,7 @@ def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Pat
     assert {i.split("/")[2] for i in left} == {"memory", "refusal", "state"}
     screen = StringIO()
     print_report(report, Console(file=screen, width=10_000))
-    assert re.search(
-        r"unsupported: .*quantize/mxfp4/memory.*not judged: a results file holds no calls", screen.getvalue()
-    )
+    assert re.search(r"unsupported: .*quantize/mxfp4/memory.*not judged: a results file holds no calls", screen.getvalue())
 
 
 def harness_command(folder: Path, broken: bool) -> str:

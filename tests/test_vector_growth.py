@@ -187,9 +187,7 @@ def test_content_is_not_layout(operation: str, change: Callable[[dict[str, Any]]
 
 @each_operation
 @pytest.mark.parametrize("change", [change_one_answer, silence])
-def test_an_answer_ages_its_own_profile_alone(
-    operation: str, change: Callable[[dict[str, Any], str], None]
-) -> None:
+def test_an_answer_ages_its_own_profile_alone(operation: str, change: Callable[[dict[str, Any], str], None]) -> None:
     document = copy.deepcopy(read_document(operation, FMT))
     change(document, "mx-rceil")
     for name in document["profiles"]:

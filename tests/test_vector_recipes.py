@@ -201,7 +201,9 @@ def test_a_recipe_that_gives_something_else_is_refused(name: str) -> None:
         expand(stored)
 
 
-@pytest.mark.parametrize(("operation", "fmt"), [("quantize", "mxfp4"), ("scale", "mxfp4"), ("layout", "nibble-low"), ("dot", "nvfp4@nvfp4")])
+@pytest.mark.parametrize(
+    ("operation", "fmt"), [("quantize", "mxfp4"), ("scale", "mxfp4"), ("layout", "nibble-low"), ("dot", "nvfp4@nvfp4")]
+)
 def test_an_unknown_recipe_is_refused(operation: str, fmt: str) -> None:
     stored = parse((vectors_root() / file_name(operation, fmt)).read_bytes(), fmt)
     change_recipe(stored, lambda recipe: recipe.__setitem__(0, "magic"))
@@ -423,7 +425,9 @@ def outputs_of(case: DotCase, name: str) -> list[Any]:
 @pytest.mark.parametrize("pair", ["mxfp8_e5m2@mxfp8_e5m2", "float32@mxfp4", "float16@nvfp4"])
 def test_readme_reads_products(tmp_path: Path, pair: str) -> None:
     document, cases = read_document("dot", pair), load_dot_cases(pair)
-    asked = {name: {c.id: [bits_of(y) for y in outputs_of(c, name)] for c in cases if name in c.answers} for name in ("float32", "bfloat16")}
+    asked = {
+        name: {c.id: [bits_of(y) for y in outputs_of(c, name)] for c in cases if name in c.answers} for name in ("float32", "bfloat16")
+    }
     for name in set(document["profiles"]) - set(asked):
         asked[name] = {c.id: [] for c in cases if name in c.answers}
     outputs = tmp_path / "outputs.json"

@@ -482,9 +482,7 @@ def test_a_corrected_answer_keeps_its_id(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("damaged", ["index.json", "decode/e4m3.json"])
-def test_a_damaged_tree_is_rebuilt_and_still_grows_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
-) -> None:
+def test_a_damaged_tree_is_rebuilt_and_still_grows_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
     root = tmp_path / "v1"
     builder.build(root)
     before = contents_of(root)
@@ -542,10 +540,7 @@ def edit_consistently(root: Path, change: Callable[[bytes], bytes]) -> None:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "nothing": (lambda root: None, []),
-    "truncated": (
-        lambda root: edit(root / "decode/e4m3.json", lambda d: d[:-1]),
-        ["decode/e4m3.json: SHA-256 differs"],
-    ),
+    "truncated": (lambda root: edit(root / "decode/e4m3.json", lambda d: d[:-1]), ["decode/e4m3.json: SHA-256 differs"]),
     "empty": (lambda root: edit(root / "decode/e2m1.json", lambda d: b""), ["decode/e2m1.json: SHA-256 differs"]),
     "one byte": (
         lambda root: edit(root / "stochastic/e2m1.json", lambda d: d[:4000] + bytes([d[4000] ^ 1]) + d[4001:]),
@@ -565,9 +560,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         ["decode/e2m1.json: missing from the index", "index.json: digest is not that"],
     ),
     "listed but unknown": (
-        lambda root: edit_index(
-            root, lambda i: i["files"].update({"decode/e9m9.json": i["files"]["decode/e2m1.json"]})
-        ),
+        lambda root: edit_index(root, lambda i: i["files"].update({"decode/e9m9.json": i["files"]["decode/e2m1.json"]})),
         ["decode/e9m9.json: unknown, but in the index", "index.json: digest is not that"],
     ),
     "index without a digest of a file": (
@@ -578,10 +571,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         lambda root: edit_consistently(root, lambda d: d.replace(b'"topic":"code"', b'"topic":"fun"', 1)),
         ["decode/e4m3.json: groups/0/topic: 'fun' is not one of"],
     ),
-    "no cases": (
-        lambda root: edit_consistently(root, lambda d: d.replace(b'"groups":[', b'"kisten":[')),
-        ["decode/e4m3.json"],
-    ),
+    "no cases": (lambda root: edit_consistently(root, lambda d: d.replace(b'"groups":[', b'"kisten":[')), ["decode/e4m3.json"]),
     "a flag without a note": (
         lambda root: edit_consistently(root, lambda d: d.replace(b'"flags":["decode-table"]', b'"flags":["basic"]', 1)),
         ["decode/e4m3.json: flags without a note: basic", "decode/e4m3.json: differs from what the model gives"],
@@ -680,9 +670,7 @@ def test_tables_are_the_one_block_cases(fmt: str, profile: str) -> None:
     wanted = [
         c["id"]
         for c in document["cases"]
-        if c["shape"] == [1, k]
-        and not {"axis", "pad", "block"} & set(c)
-        and any(profile in e["profiles"] for e in c["expect"])
+        if c["shape"] == [1, k] and not {"axis", "pad", "block"} & set(c) and any(profile in e["profiles"] for e in c["expect"])
     ]
     table = quantize_tables(fmt, profile)
     assert table["ids"] == wanted
@@ -760,9 +748,7 @@ def test_export_readmemh(tmp_path: Path, fmt: str, profile: str) -> None:
     legal: dict[int, list[tuple[int, int]]] = {}
     for word in (int(line, 16) for line in lines):
         if word >> 2 * width + 16 == 0:
-            legal.setdefault(word >> 2 * width & 0xFFFF, []).append(
-                (word & ((1 << width) - 1), word >> width & ((1 << width) - 1))
-            )
+            legal.setdefault(word >> 2 * width & 0xFFFF, []).append((word & ((1 << width) - 1), word >> width & ((1 << width) - 1)))
 
     def accepts(case: int, scale: int, codes: bytes) -> bool:
         returned = scale << 8 * k | int.from_bytes(codes, "little")
@@ -774,8 +760,7 @@ def test_export_readmemh(tmp_path: Path, fmt: str, profile: str) -> None:
         magnitudes = table["x"][case] & 0x7FFFFFFF
         if magnitudes.max() == 0x7F800000:
             assert accepts(case, 0xFF, codes) == (
-                (get_block(fmt).is_mx and get_profile(profile, fmt).kind is Kind.NORMATIVE)
-                or table["scale"][case] == 0xFF
+                (get_block(fmt).is_mx and get_profile(profile, fmt).kind is Kind.NORMATIVE) or table["scale"][case] == 0xFF
             )
         if magnitudes.max() < 0x7F800000:
             assert not accepts(case, int(table["scale"][case]) ^ 0x80, codes) or not magnitudes.any()

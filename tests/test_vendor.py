@@ -199,7 +199,9 @@ def test_profiles_are_compiled_where_the_committed_result_agrees_and_nowhere_els
     for name, profile in compiled.items():
         rows = [row for row in RESULT["functions"] if row["profile"] == name]
         assert {(r["format"], r["dtype"]) for r in rows} == {(f, d) for f in profile.formats for d in profile.dtypes}, name
-        assert {r["tensor"] is not None for r in rows} == {two for two, s in ((False, profile.one_level), (True, profile.two_level)) if s}, name
+        assert {r["tensor"] is not None for r in rows} == {
+            two for two, s in ((False, profile.one_level), (True, profile.two_level)) if s
+        }, name
         assert f"{agreed[name]:,} blocks" in profile.witness, name
         assert not profile.provisional
 

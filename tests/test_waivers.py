@@ -12,14 +12,7 @@ from click.testing import CliRunner
 
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, WaiverState, read_report
-from mxspec_conformance.results.waivers import (
-    DEFAULT_DAYS,
-    Waiver,
-    WaiverError,
-    apply_waivers,
-    read_waivers,
-    render_waivers,
-)
+from mxspec_conformance.results.waivers import DEFAULT_DAYS, Waiver, WaiverError, apply_waivers, read_waivers, render_waivers
 
 TODAY = date(2026, 11, 21)
 ENTRY = {"id": "quantize/mxfp4/tie-even", "reason": "known", "link": "https://example.org/1", "expires": "2026-12-31"}
@@ -171,7 +164,9 @@ def test_written_waivers_read_back_and_excuse_all(tmp_path: Path) -> None:
     r.requirements[2].note = 'as "x"\\y\nz \u007f é'
     path = tmp_path / "waivers.toml"
     path.write_text(render_waivers([r], today=TODAY), encoding="utf-8")
-    with pytest.raises(WaiverError, match="quantize/mxfp4/tie-even, quantize/mxfp4/nan, quantize/mxfp4/inf still say TODO; write in reason"):
+    with pytest.raises(
+        WaiverError, match="quantize/mxfp4/tie-even, quantize/mxfp4/nan, quantize/mxfp4/inf still say TODO; write in reason"
+    ):
         read_waivers(path)
     path.write_text(path.read_text("utf-8").replace("TODO: ", ""), encoding="utf-8")
     waivers = read_waivers(path)

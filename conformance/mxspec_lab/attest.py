@@ -38,6 +38,7 @@ SCHEMA = "mxprobe/1"
 #: Characters of the probe's own reasons.
 _REASON = 300
 
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One instruction's."""
@@ -119,7 +120,11 @@ def read_stochastic(seen: Mapping[str, Sequence[str]]) -> Iterator[Verdict]:
     for name, lines in seen.items():
         words = [(m, word) for m, line in enumerate(lines) for word in line.split()]
         wrong = sum(not set(word) <= ({_ONE} if m == 0 else {_ONE, _ABOVE}) for m, word in words)
-        note = "no neighbour of its number" if wrong else "neighbours of their numbers; which bit serves which element is recorded, not compared"
+        note = (
+            "no neighbour of its number"
+            if wrong
+            else "neighbours of their numbers; which bit serves which element is recorded, not compared"
+        )
         yield Verdict(name, len(words), wrong or None, note)
 
 
@@ -158,7 +163,12 @@ def attest_reciprocal(seen: dict[str, Any]) -> Verdict:
     if same and given != known:
         raise ValueError(f"reciprocal: the table of CRC {seen['table_crc32']} has {known}, not {given}")
     other = f"another table: {seen['below']} below, {seen['above']} above; sm_90 {(below, above)}"
-    return Verdict(seen["instruction"], int(seen["inputs"]), int(seen["different_from_table"]) if same else None, "table as measured on sm_90" if same else other)
+    return Verdict(
+        seen["instruction"],
+        int(seen["inputs"]),
+        int(seen["different_from_table"]) if same else None,
+        "table as measured on sm_90" if same else other,
+    )
 
 
 #: Conversions of NVIDIA's FP8; the others came with FP4, and are compiled for the targets of these chips alone.
@@ -230,7 +240,9 @@ def attest(file: Path, json_file: Path | None) -> None:
         if not is_refusal(error):
             raise
         fail(f"{file} is not what mxprobe writes ({error}); compile gpu/probe/mxprobe.cu and run it")
-    table = Table("instruction", Column("inputs", justify="right"), Column("different", justify="right"), "evidence", box=None, pad_edge=False)
+    table = Table(
+        "instruction", Column("inputs", justify="right"), Column("different", justify="right"), "evidence", box=None, pad_edge=False
+    )
     for v in verdicts:
         different = "-" if v.different is None else f"{v.different:,}"
         table.add_row(clean_name(v.instruction), f"{v.inputs:,}", different, f"{v.evidence}{', ' if v.note else ''}{v.note}")
@@ -239,7 +251,10 @@ def attest(file: Path, json_file: Path | None) -> None:
     console.print(table)
     reciprocal = attest_reciprocal(probe["reciprocal"]).different == 0
     if reciprocal:
-        console.print(f"the table of the reciprocal is right on this chip; profiles that use it: {', '.join(profiles_on_reciprocal())}", soft_wrap=True)
+        console.print(
+            f"the table of the reciprocal is right on this chip; profiles that use it: {', '.join(profiles_on_reciprocal())}",
+            soft_wrap=True,
+        )
     for words in explain_missing(probe):
         console.print(words, soft_wrap=True)
     console.print(_show_sums(sums))

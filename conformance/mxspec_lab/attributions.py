@@ -76,10 +76,7 @@ class Made:
 def draw_weights() -> Weights:
     """N(0, 0.02) of bfloat16."""
     rng = np.random.default_rng(SEED)
-    return {
-        base: (0.02 * rng.standard_normal(shape)).astype(ml_dtypes.bfloat16).astype(np.float32)
-        for base, shape in BASES.items()
-    }
+    return {base: (0.02 * rng.standard_normal(shape)).astype(ml_dtypes.bfloat16).astype(np.float32) for base, shape in BASES.items()}
 
 
 def _write(path: Path, tensors: Mapping[str, BlockTensor]) -> None:
@@ -115,8 +112,15 @@ def list_quantized_here(folder: Path, weights: Weights, source: Path) -> Iterato
             if tensors is not None:
                 path = folder / f"{adapter.name}-{fmt}.safetensors"
                 _write(path, tensors)
-                yield Made(name=path.stem, path=path, source=source, library=adapter.name, version=find_version(adapter.name), follows=profile)
-    path = write_gguf(folder / "gguf.gguf", GGMLQuantizationType.MXFP4, {b: quants.quantize(x, GGMLQuantizationType.MXFP4) for b, x in weights.items()}, "llama")
+                yield Made(
+                    name=path.stem, path=path, source=source, library=adapter.name, version=find_version(adapter.name), follows=profile
+                )
+    path = write_gguf(
+        folder / "gguf.gguf",
+        GGMLQuantizationType.MXFP4,
+        {b: quants.quantize(x, GGMLQuantizationType.MXFP4) for b, x in weights.items()},
+        "llama",
+    )
     yield Made(
         name="gguf-file", path=path, source=source, library="gguf", version=find_version("gguf"), written_by="the library", follows="gguf-0.19/mxfp4",
     )  # fmt: skip
@@ -168,7 +172,9 @@ def list_planted(folder: Path, weights: Weights, source: Path) -> Iterator[Made]
     raw = path.read_bytes()
     assert raw.count(b"mx-rceil") == 1  # in the contract
     path.write_bytes(raw.replace(b"mx-rceil", b"mx-floor"))
-    yield Made(name=path.stem, path=path, source=source, written_by="mxspec quantize, contract edited", follows="mx-rceil", planted="contract")
+    yield Made(
+        name=path.stem, path=path, source=source, written_by="mxspec quantize, contract edited", follows="mx-rceil", planted="contract"
+    )
 
 
 def describe(made: Made, confirmed: Attribution) -> dict[str, Any]:
@@ -206,7 +212,9 @@ def main(out: Path) -> None:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = write_arrays(folder / "source.safetensors", {f"{base}.weight": x.astype(ml_dtypes.bfloat16) for base, x in weights.items()})
+        source = write_arrays(
+            folder / "source.safetensors", {f"{base}.weight": x.astype(ml_dtypes.bfloat16) for base, x in weights.items()}
+        )
         for made in (
             *list_library_files(), *list_quantized_here(folder, weights, source), *list_own(folder, source),
             *list_planted(folder, weights, source),

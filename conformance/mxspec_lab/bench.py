@@ -45,10 +45,7 @@ IMPORT_BAR = 0.15
 IMPORT_RUNS = 9
 PACKAGES = ("numpy", "ml_dtypes", "torch", "torchao", "gguf")
 #: Commands and the exit codes with which they did their work (`check` returns 1 for a library that deviates).
-COMMANDS: tuple[tuple[list[str], tuple[int, ...]], ...] = (
-    (["check", "gguf"], (0, 1)),
-    (["vectors", "build", "--out", "OUT"], (0,)),
-)
+COMMANDS: tuple[tuple[list[str], tuple[int, ...]], ...] = ((["check", "gguf"], (0, 1)), (["vectors", "build", "--out", "OUT"], (0,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +227,10 @@ def run_layout(name: str, divide: int, codes: int, size: int, pairs: int) -> lis
     source = np.ones((size, size), np.uint8)
     target, share = np.zeros_like(source), items.size / source.size
     return [
-        _judge({"what": f"{name} {what}, {size} x {size // divide} bytes", **measure_ratio(run, source, target, pairs, share=share)}, LAYOUT_BAR)
+        _judge(
+            {"what": f"{name} {what}, {size} x {size // divide} bytes", **measure_ratio(run, source, target, pairs, share=share)},
+            LAYOUT_BAR,
+        )
         for what, run in (("pack", lambda: layout.pack(items)), ("unpack", lambda: layout.unpack(data, items.shape)))
     ]
 
@@ -276,7 +276,9 @@ def _find_version(package: str) -> str | None:
         return None
 
 
-def run_bench(*, size: int = 4096, pairs: int = 15, commands: bool = True, progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+def run_bench(
+    *, size: int = 4096, pairs: int = 15, commands: bool = True, progress: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
     """Measure everything on a size x size tensor of N(0, 1) and return rows that JSON can hold.
 
     Raises ValueError for a size that is no positive multiple of 32, and for no pairs.
@@ -361,9 +363,7 @@ def format_bench(result: dict[str, Any]) -> str:
 
 
 @click.command("bench", context_settings=SETTINGS)
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result as JSON; '-' prints it."
-)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the result as JSON; '-' prints it.")
 @click.option("--size", default=4096, show_default=True, help="Rows and columns of the tensor, a multiple of 32.")
 @click.option("--pairs", default=15, show_default=True, help="Number of interleaved measurements; the median is reported.")
 @click.option("--no-commands", is_flag=True, help="Skip the measurements of whole commands.")

@@ -152,14 +152,21 @@ def compare(library: ctypes.CDLL, row: int, name: str, fmt: str, two_level: bool
         entry["differ"] += int(wrong.sum())
         if wrong.any() and "first" not in entry:
             i = int(np.flatnonzero(wrong)[0])
-            entry["first"] = {"x": [f"{b:08x}" for b in x[i].view(np.uint32).tolist()], "tensor": native, "got": [int(got[1][i]), got[0][i].tolist()], "want": [int(want[1][i]), want[0][i].tolist()]}
+            entry["first"] = {
+                "x": [f"{b:08x}" for b in x[i].view(np.uint32).tolist()],
+                "tensor": native,
+                "got": [int(got[1][i]), got[0][i].tolist()],
+                "want": [int(want[1][i]), want[0][i].tolist()],
+            }
         if number == 0:
             entry["values"], different = _compare_values(library, row, profile, fmt, tensor, native)
             entry["differ"] += different
     return entry
 
 
-def _compare_values(library: ctypes.CDLL, row: int, profile: Profile, fmt: str, tensor: TensorScales | None, native: int) -> tuple[int, int]:
+def _compare_values(
+    library: ctypes.CDLL, row: int, profile: Profile, fmt: str, tensor: TensorScales | None, native: int
+) -> tuple[int, int]:
     """Every code under every scale byte."""
     block = get_block(fmt)
     width = max(block.element.code_count, block.k)
@@ -195,7 +202,9 @@ def main(blocks: int, default_blocks: int, write: bool, add: bool) -> None:
             if entry["differ"] or default:
                 print(json.dumps(entry)[:700], file=sys.stderr, flush=True)
     wrong = [r for r in rows if r["differ"]]
-    print(f"{len(rows)} profiles and levels, {sum(r['cases'] + r['random'] for r in rows)} blocks, {len(wrong)} differ, {len(header.left_out)} left out")
+    print(
+        f"{len(rows)} profiles and levels, {sum(r['cases'] + r['random'] for r in rows)} blocks, {len(wrong)} differ, {len(header.left_out)} left out"
+    )
     print(f"{reciprocal['inputs']} reciprocals, {reciprocal['differ']} differ")
     print(f"{header.text.count(chr(10))} lines, {time.process_time() - started:.0f} s")
     if write:

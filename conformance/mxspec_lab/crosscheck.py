@@ -222,8 +222,7 @@ def compare_dequantize(target: Any, fmt: str, profile: Profile, *, two_level: bo
         if wrong.any() and not out.first:
             i, j = (int(v) for v in np.argwhere(~same)[0])
             out.first = (
-                f"code {codes[i, j]:#04x} scale {scales[i, 0]:#04x} tensor {native}: "
-                f"library {values[i, j]!r}, profile {expected[i, j]!r}"
+                f"code {codes[i, j]:#04x} scale {scales[i, 0]:#04x} tensor {native}: library {values[i, j]!r}, profile {expected[i, j]!r}"
             )
     return out
 

@@ -54,9 +54,7 @@ def find_include() -> Path:
     toolkit = os.environ.get("CUDA_HOME")
     if toolkit and (Path(toolkit) / "include" / "cuda_fp4.h").is_file():
         return Path(toolkit) / "include"
-    raise HeadersMissingError(
-        f"NVIDIA's headers are not installed; run: pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)"
-    )
+    raise HeadersMissingError(f"NVIDIA's headers are not installed; run: pip install --no-deps {' '.join(PACKAGES)} (or set CUDA_HOME)")
 
 
 def find_compiler() -> str:
@@ -105,9 +103,7 @@ class CudaHeaders:
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library))
 
-    def encode(
-        self, x: npt.NDArray[Any], fmt: str, *, rounding: str = "rne", overflow: str = "saturate"
-    ) -> npt.NDArray[np.uint8]:
+    def encode(self, x: npt.NDArray[Any], fmt: str, *, rounding: str = "rne", overflow: str = "saturate") -> npt.NDArray[np.uint8]:
         """The header's codes of float32, float16 or bfloat16, by one of `ENCODERS` (no float16 to e8m0).
 
         Raises ValueError where the headers have no such conversion, and TypeError for other dtypes.

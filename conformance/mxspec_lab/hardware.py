@@ -34,7 +34,9 @@ VARIANTS = {0: "right", 1: "ties away"}
 
 def _run(command: Sequence[str | Path], folder: Path, env: Mapping[str, str] | None = None) -> str:
     """Its output. Raises RuntimeError, with the end of what it wrote, where it fails."""
-    run = subprocess.run([str(c) for c in command], cwd=folder, capture_output=True, text=True, env=None if env is None else {**os.environ, **env})
+    run = subprocess.run(
+        [str(c) for c in command], cwd=folder, capture_output=True, text=True, env=None if env is None else {**os.environ, **env}
+    )
     if run.returncode:
         raise RuntimeError(f"{Path(command[0]).name} ended with {run.returncode}: {(run.stdout + run.stderr)[-800:]}")
     return run.stdout
@@ -60,7 +62,10 @@ def _result(text: str) -> dict[str, Any]:
 
 def simulate_readmem(folder: Path, ties_away: int, quantizer: Path = QUANTIZER) -> dict[str, Any]:
     """Icarus and the kit's files."""
-    blocks, lines = (sum(not line.startswith("//") for line in (folder / name).read_text("ascii").splitlines()) for name in ("mxfp4.x.hex", "mxfp4.mx-floor.hex"))
+    blocks, lines = (
+        sum(not line.startswith("//") for line in (folder / name).read_text("ascii").splitlines())
+        for name in ("mxfp4.x.hex", "mxfp4.mx-floor.hex")
+    )
     chosen = [f"-Ptb_readmem.{name}={value}" for name, value in (("TIES_AWAY", ties_away), ("BLOCKS", blocks), ("LINES", lines))]
     _run(["iverilog", *chosen, "-o", "readmem.vvp", EXAMPLES / "tb_readmem.v", quantizer], folder)
     return _result(_run(["vvp", "readmem.vvp"], folder))
@@ -85,7 +90,12 @@ def simulate_cocotb(folder: Path, ties_away: int, python: str) -> dict[str, Any]
         "print('TESTS', *get_results(r.test(hdl_toplevel='mxfp4_quantizer', test_module='test_mxfp4', build_dir=out)))\n"
     )
     paths = os.pathsep.join((str(folder), str(EXAMPLES)))
-    env = {"MXSPEC_LIBRARY": str(library), "MXSPEC_BLOCKS": str(folder / "mxfp4.x.hex"), "PYTHONPATH": paths, "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        "MXSPEC_LIBRARY": str(library),
+        "MXSPEC_BLOCKS": str(folder / "mxfp4.x.hex"),
+        "PYTHONPATH": paths,
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     text = _run([python, "-c", script, folder / f"cocotb{ties_away}", QUANTIZER, str(ties_away)], folder, env)
     count = re.search(r"^TESTS (\d+) (\d+)$", text, re.MULTILINE)
     said = re.search(r"(\d+) of (\d+) blocks differ; what was returned follows (.*?)(?:; first: (.*))?$", text, re.MULTILINE)

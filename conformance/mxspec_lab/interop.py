@@ -157,7 +157,9 @@ def decode_by_libraries(fmt: BlockFormat, scale: TensorScale | None, adapters: S
             yield Table(adapter.name, False, _as_table(fmt, reply[0]))
     if scale is None:
         elements = ask("ml_dtypes", "decode", fmt.element.name, np.arange(fmt.element.code_count, dtype=np.uint8))
-        bytes_ = ask("ml_dtypes", "decode", "e4m3" if fmt.has_tensor_scale else fmt.scale.name, np.arange(fmt.scale.code_count).astype(np.uint8))
+        bytes_ = ask(
+            "ml_dtypes", "decode", "e4m3" if fmt.has_tensor_scale else fmt.scale.name, np.arange(fmt.scale.code_count).astype(np.uint8)
+        )
         if not isinstance(elements, str) and not isinstance(bytes_, str):
             with np.errstate(all="ignore"):
                 yield Table("ml_dtypes", False, np.multiply.outer(np.asarray(bytes_[0], np.float32), np.asarray(elements[0], np.float32)))
@@ -178,9 +180,7 @@ def move(fmt: BlockFormat, stored: Stored, folder: Path) -> dict[str, tuple[bool
         if form.format_name != fmt.name:
             continue
         path = folder / f"moved.{form.container}"
-        sent = BlockTensor(
-            format=fmt, profile=profile, codes=codes, scales=scales, tensor_scale=stored.tensor_scale, shape=shape, axis=1
-        )
+        sent = BlockTensor(format=fmt, profile=profile, codes=codes, scales=scales, tensor_scale=stored.tensor_scale, shape=shape, axis=1)
         try:
             containers.write(path, {"w.0.x": sent}, form.convention, convert=True, force=True)
         except containers.ContainerError:
@@ -210,7 +210,8 @@ def compare(mine: Floats, theirs: Floats, used: npt.NDArray[np.bool_], counts: n
         # The pair that occurs most often: a block of one element and zeros shows it.
         s, c = (int(i) for i in np.unravel_index(np.where(chosen, counts, 0).argmax(), chosen.shape))
         found |= {
-            "differing": int(counts[chosen].sum()), "largest_ulps": _count_ulps(mine[chosen], theirs[chosen]),
+            "differing": int(counts[chosen].sum()),
+            "largest_ulps": _count_ulps(mine[chosen], theirs[chosen]),
             "minimal": {"scale": f"{s:02x}", "code": f"{c:02x}", "due": f"{int(a[s, c]):08x}", "returned": f"{int(b[s, c]):08x}"},
         }
     return found
@@ -235,9 +236,7 @@ def name_decoders(tables: Sequence[Table]) -> tuple[dict[str, str], list[dict[st
         {"decoder": name, "libraries": [t.name for t in ts if not t.stand_in], "stand_ins": [t.name for t in ts if t.stand_in]}
         for name, ts in members.items()
     ]
-    return (
-        {t.name: name for name, ts in members.items() for t in ts}, described, {n: ts[0].values for n, ts in members.items()}
-    )
+    return ({t.name: name for name, ts in members.items() for t in ts}, described, {n: ts[0].values for n, ts in members.items()})
 
 
 def run_format(fmt: BlockFormat, adapters: Sequence[Adapter]) -> dict[str, list[dict[str, Any]]]:

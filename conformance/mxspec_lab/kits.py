@@ -19,13 +19,7 @@ from typing import Any
 
 from mxspec_conformance.kits.choosing import CHOSEN, SCHEMA, SIZES, order_blocks
 from mxspec_conformance.kits.golden import Kills, Kit, find_kills, list_blocks, select
-from mxspec_conformance.scoring.subjects import (
-    Subject,
-    list_controls,
-    list_independent,
-    list_mutant_subjects,
-    list_right,
-)
+from mxspec_conformance.scoring.subjects import Subject, list_controls, list_independent, list_mutant_subjects, list_right
 from mxspec_vectors.files import vector_digest, write_file
 
 FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4")

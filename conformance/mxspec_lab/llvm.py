@@ -49,7 +49,12 @@ def build(folder: Path, config: str) -> Path:
     flags = _output([config, "--cppflags"], folder).split()
     libraries = _output([config, "--ldflags", "--libs", "support"], folder).split()
     program = folder / "mx_apfloat"
-    subprocess.run(["c++", "-std=c++17", "-O2", "-pthread", *flags, "mx_apfloat.cpp", *libraries, "-o", str(program)], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        ["c++", "-std=c++17", "-O2", "-pthread", *flags, "mx_apfloat.cpp", *libraries, "-o", str(program)],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
     return program
 
 
@@ -61,7 +66,10 @@ def run_driver(program: Path, *arguments: str) -> dict[str, Any]:
         raise RuntimeError(f"the driver did not end: {text[-400:]}")
     pairs = dict(p.split("=") for p in result.group(1).split())
     numbers = {k: int(v) if v.isdigit() else v for k, v in pairs.items()}
-    return numbers | {"differs": re.findall(r"^DIFFERS (.*)$", text, re.MULTILINE), "sweeps": re.findall(r"^SWEEP (.*)$", text, re.MULTILINE)}
+    return numbers | {
+        "differs": re.findall(r"^DIFFERS (.*)$", text, re.MULTILINE),
+        "sweeps": re.findall(r"^SWEEP (.*)$", text, re.MULTILINE),
+    }
 
 
 def list_casts(named: Sequence[str]) -> list[tuple[str, str]]:
@@ -72,7 +80,9 @@ def list_casts(named: Sequence[str]) -> list[tuple[str, str]]:
     known = [(s, m) for m in MODES.values() for s in ELEMENTS.values()]
     for name in named:
         if name != "all" and name not in {n for s, m in known for n in (s, f"{s}:{m}")}:
-            raise ValueError(f"{name!r} is no cast of the cases; use all, one of {', '.join(ELEMENTS.values())}, or one of them with :MODE of {', '.join(MODES.values())}")
+            raise ValueError(
+                f"{name!r} is no cast of the cases; use all, one of {', '.join(ELEMENTS.values())}, or one of them with :MODE of {', '.join(MODES.values())}"
+            )
     return [(s, m) for s, m in known if {"all", s, f"{s}:{m}"} & set(named)]
 
 
@@ -133,7 +143,13 @@ def _passes(folder: Path, opt: str, check: str, name: str) -> bool:
 
 
 @click.command()
-@click.option("--sweep", "named", multiple=True, metavar="CAST", help="Also all 2^32 inputs of these casts: Float4E2M1FN, Float4E2M1FN:TowardZero, or all; minutes of CPU each.")
+@click.option(
+    "--sweep",
+    "named",
+    multiple=True,
+    metavar="CAST",
+    help="Also all 2^32 inputs of these casts: Float4E2M1FN, Float4E2M1FN:TowardZero, or all; minutes of CPU each.",
+)
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="Note each sweep here, and go on from what it holds.")
 @click.option("--write", is_flag=True, help="Write reports/kits/llvm.json.")
 def main(named: tuple[str, ...], journal: Path | None, write: bool) -> None:
@@ -151,15 +167,23 @@ def main(named: tuple[str, ...], journal: Path | None, write: bool) -> None:
         for file, data in files.items():
             (folder / file).write_bytes(data)
         program = build(folder, config)
-        document: dict[str, Any] = {"schema": "mxspec-llvm/1", "bytes": {f: len(d) for f, d in files.items()}, "apfloat": run_driver(program)}
-        key = hashlib.blake2b(files["MXCases.inc"] + files["mx_apfloat.cpp"] + str(document["apfloat"]["llvm"]).encode(), digest_size=16).hexdigest()
+        document: dict[str, Any] = {
+            "schema": "mxspec-llvm/1",
+            "bytes": {f: len(d) for f, d in files.items()},
+            "apfloat": run_driver(program),
+        }
+        key = hashlib.blake2b(
+            files["MXCases.inc"] + files["mx_apfloat.cpp"] + str(document["apfloat"]["llvm"]).encode(), digest_size=16
+        ).hexdigest()
         document["swept"] = sweep_all(program, casts, key, journal)
         document["lit"] = run_lit(folder)
         (folder / "MXCases.inc").write_text(change_a_row(files["MXCases.inc"].decode("ascii")), "ascii")
         document["changed_row"] = run_driver(build(folder, config))
     print(json.dumps(document, indent=1))
     found = document["changed_row"]["wrong"] > 0 and document["changed_row"]["digests_equal"] == document["apfloat"]["digests_equal"]
-    good = document["apfloat"]["wrong"] == 0 and document["lit"].get("passed", True) and found and all(s["equal"] for s in document["swept"])
+    good = (
+        document["apfloat"]["wrong"] == 0 and document["lit"].get("passed", True) and found and all(s["equal"] for s in document["swept"])
+    )
     if write:
         write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
     raise click.exceptions.Exit(0 if good else 1)

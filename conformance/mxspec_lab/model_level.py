@@ -115,7 +115,12 @@ def _by_row(name: str, largest: int, round_numbers: Callable[[Floats], Floats]) 
         return np.asarray(round_numbers(x / scale) * scale, np.float32)
 
     return Method(
-        format=name, rule=f"amax / {largest} of each channel, float32", block=ROW, bits=8 + Fraction(32, ROW), there_and_back=apply, note="baseline"
+        format=name,
+        rule=f"amax / {largest} of each channel, float32",
+        block=ROW,
+        bits=8 + Fraction(32, ROW),
+        there_and_back=apply,
+        note="baseline",
     )
 
 
@@ -270,7 +275,12 @@ _RANGES: dict[str, Callable[[ElementFormat], tuple[Fraction, Fraction]]] = {
     # The scale is amax / 6 rounded to E4M3: 8.5 / 8 of a scale goes down to 8 eighths, and 8.5 / 9 up to 9.
     "nvfp4-exact": lambda e: (e.max_value * 17 / 18, e.max_value * 17 / 16),
 }
-BOUNDED = [(name, rule) for name in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8") for rule in _RANGES if rule != "nvfp4-exact"]
+BOUNDED = [
+    (name, rule)
+    for name in ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
+    for rule in _RANGES
+    if rule != "nvfp4-exact"
+]
 BOUNDED.append(("nvfp4", "nvfp4-exact"))
 
 

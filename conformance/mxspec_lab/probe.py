@@ -202,9 +202,7 @@ def _check_reciprocal(seen: Mapping[str, Any]) -> None:
     least, largest, below, above = (int(seen[key]) for key in ("least", "largest", "below", "above"))
     whole = -127 <= least <= 0 <= largest <= 127 and (least < 0) == (below > 0) and (largest > 0) == (above > 0)
     if not whole or below + above > 1 << 23:
-        raise ValueError(
-            f"reciprocal: no table of 2^23 differences has {below} below and {above} above zero, from {least} to {largest}"
-        )
+        raise ValueError(f"reciprocal: no table of 2^23 differences has {below} below and {above} above zero, from {least} to {largest}")
 
 
 def _check_bits(name: str, kept: Mapping[str, Any]) -> None:
@@ -271,9 +269,7 @@ def read_sums(probe: Mapping[str, Any]) -> Iterator[SumVerdict]:
     """
     for name, kept in probe.get("bits_kept", {}).items():
         instruction = read_name(name)
-        bits = {
-            q.key: {v for place, v in enumerate(kept[q.key]) if q.asks(place)} for q in list_questions(instruction.k)
-        }
+        bits = {q.key: {v for place, v in enumerate(kept[q.key]) if q.asks(place)} for q in list_questions(instruction.k)}
         verdict = SumVerdict(
             name, instruction.k, tuple(sorted(bits["minus_last"] | bits["minus_second"])), tuple(sorted(bits["accumulator"])),
             (), instruction.path, instruction.asked_up_to, _is_emulated(instruction, probe["compute_capability"]),
@@ -287,18 +283,14 @@ def find_classes(instruction: Instruction, kept: Mapping[str, Any]) -> Iterator[
     """The classes that answer every question at every place as the instruction did."""
     questions = list_questions(instruction.k)
     for unit in ACCUMULATORS.values():
-        if can_be(unit, instruction) and all(
-            answer_question(unit, instruction, q) == tuple(kept[q.key]) for q in questions
-        ):
+        if can_be(unit, instruction) and all(answer_question(unit, instruction, q) == tuple(kept[q.key]) for q in questions):
             yield unit.name
 
 
 def show_bits(verdict: SumVerdict) -> str:
     """Both numbers of bits in words: "25, 23", "6 or more, 23", "none/25, 23"."""
     pairs = zip((verdict.within, verdict.across), verdict.open_ends, strict=True)
-    return ", ".join(
-        ("/".join("none" if b < 0 else str(b) for b in bits) or "-") + (" or more" if more else "") for bits, more in pairs
-    )
+    return ", ".join(("/".join("none" if b < 0 else str(b) for b in bits) or "-") + (" or more" if more else "") for bits, more in pairs)
 
 
 def read_unanswered(probe: Mapping[str, Any]) -> dict[str, str]:

@@ -9,16 +9,7 @@ from mxspec.affine import AffineContract, AffineFormat, Offset, get_affine, get_
 from mxspec_gpu import product_kernels
 from mxspec_gpu.api import check_values_output
 from mxspec_gpu.arguments import check_apart, check_float_name
-from mxspec_gpu.arrays import (
-    ITEM_BYTES,
-    OnDevice,
-    View,
-    copy_contiguous,
-    current_stream,
-    empty_array,
-    view_array,
-    view_output,
-)
+from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, plan_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel
 from mxspec_gpu.vectors import read_shared_memory, take_alpha, take_vectors
@@ -30,9 +21,7 @@ _GEMV = POINTER * 6 + U32 * 4
 def check_affine(fmt: Any) -> AffineFormat:
     """An affine format that the kernels have."""
     if not isinstance(fmt, (str, AffineFormat)):
-        raise TypeError(
-            f"fmt = {fmt!r} is of type {type(fmt).__name__}; pass a name such as int4-g64-bias-float16, or an AffineFormat"
-        )
+        raise TypeError(f"fmt = {fmt!r} is of type {type(fmt).__name__}; pass a name such as int4-g64-bias-float16, or an AffineFormat")
     affine = get_affine(fmt)
     if affine.bits != 4 or affine.group % 8:
         raise ValueError(
@@ -64,19 +53,13 @@ def check_parts(codes: Any, scales: Any, offsets: Any, fmt: AffineFormat) -> tup
     if held.dtype not in ("uint8", "uint32", "int32"):
         raise TypeError(f"codes have dtype {held.dtype}; pass uint8 [..., K / 2], or uint32 (int32) words [..., K / 8]")
     if s.dtype != fmt.dtype or o.dtype != kind:
-        raise TypeError(
-            f"scales have dtype {s.dtype} and offsets {o.dtype}; {fmt.name} has scales of {fmt.dtype} and offsets of {kind}"
-        )
+        raise TypeError(f"scales have dtype {s.dtype} and offsets {o.dtype}; {fmt.name} has scales of {fmt.dtype} and offsets of {kind}")
     if len({v.device for v in views}) > 1:
-        raise ValueError(
-            f"codes are on device {held.device}, scales on {s.device} and offsets on {o.device}; pass all on one"
-        )
+        raise ValueError(f"codes are on device {held.device}, scales on {s.device} and offsets on {o.device}; pass all on one")
     per_item = 2 * ITEM_BYTES[held.dtype]
     k = held.shape[-1] * per_item if held.shape else 0
     if not held.shape or k % fmt.group:
-        raise ValueError(
-            f"codes have shape {held.shape}, {k} codes in a row; the last axis of {fmt.name} has a multiple of {fmt.group}"
-        )
+        raise ValueError(f"codes have shape {held.shape}, {k} codes in a row; the last axis of {fmt.name} has a multiple of {fmt.group}")
     wanted = (*held.shape[:-1], k // fmt.group)
     if s.shape != wanted or o.shape != wanted:
         raise ValueError(
@@ -171,8 +154,7 @@ def affine_gemv(
     target = view_output(out)
     check_values_output(target, wanted, shape, view.device)
     check_apart(
-        [("out", *target.range)],
-        [(name, *v.range) for name, v in (("x", view), ("codes", weights), ("scales", s), ("offsets", o))],
+        [("out", *target.range)], [(name, *v.range) for name, v in (("x", view), ("codes", weights), ("scales", s), ("offsets", o))]
     )
     if n and k:
         batch = lead[0] if lead else 1

@@ -33,17 +33,7 @@ from mxspec_gpu.arguments import (
     check_seed,
     check_sr_bits,
 )
-from mxspec_gpu.arrays import (
-    ITEM_BYTES,
-    OnDevice,
-    View,
-    check_gpu,
-    copy_contiguous,
-    current_stream,
-    empty_array,
-    view_array,
-    view_output,
-)
+from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, check_gpu, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel, make_division
 from mxspec_gpu.plans import MAX_BLOCKS, NotAMatrixError, find_plan, launch_both, scale_shape
@@ -118,9 +108,7 @@ class LaunchTensor:
 _NO_TENSOR = LaunchTensor()
 
 
-def _take_signs(
-    x: View, fmt: str, profile: str | Profile | None, signs: Any, random_bits: Any = None
-) -> kernels.Signs | None:
+def _take_signs(x: View, fmt: str, profile: str | Profile | None, signs: Any, random_bits: Any = None) -> kernels.Signs | None:
     """The signs of a call's transform."""
     if signs is None:
         return None
@@ -150,9 +138,7 @@ def _take_tensor_scale(
     array = tensor_scale
     if isinstance(tensor_scale, str):
         if tensor_scale != "auto":
-            raise ValueError(
-                f"tensor_scale = {tensor_scale!r}; allowed are None, 'auto', a TensorScale or a float32 array [1]"
-            )
+            raise ValueError(f"tensor_scale = {tensor_scale!r}; allowed are None, 'auto', a TensorScale or a float32 array [1]")
         array = _find_tensor_scale(x, rules_of(), None, signs, axis)
     view = view_array(array, "tensor_scale")
     if view.dtype != "float32" or view.size != 1 or view.device != x.device:
@@ -220,14 +206,7 @@ def quantize(
     Raises TypeError and ValueError that say what was given, what is allowed and what to do; GpuMissingError without CuPy
     or a GPU.
     """
-    again = (
-        type(out) is tuple
-        and len(out) == 2
-        and random_bits is None
-        and sr_bits is _BITS
-        and signs is None
-        and block is None
-    )
+    again = type(out) is tuple and len(out) == 2 and random_bits is None and sr_bits is _BITS and signs is None and block is None
     if out is not None and again:
         try:
             known = run_again(x, fmt, profile, axis, tensor_scale, scale_layout, pad, seed, out)
@@ -244,16 +223,12 @@ def quantize(
     axis = check_axis(axis, len(view.shape))
     square = block is not None and check_block(block, check_format(fmt), axis, len(view.shape))
     if square and (random_bits is not None or signs is not None):
-        raise ValueError(
-            f"block = {block} with random_bits or signs; pass seed to round stochastically, and no transform"
-        )
+        raise ValueError(f"block = {block} with random_bits or signs; pass seed to round stochastically, and no transform")
     profile = check_profile(profile)
     tensor = _NO_TENSOR
     turned = _take_signs(view, name, profile, signs, random_bits)
     if tensor_scale is not None:
-        tensor = _take_tensor_scale(
-            view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned, axis
-        )
+        tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned, axis)
     random, words, key = 0, None, 0
     if random_bits is not None or seed is not None:
         random, words, key = _take_random(view, axis, random_bits, sr_bits, seed)
@@ -272,11 +247,7 @@ def quantize(
     code_pointer = _output_pointer(codes, plan.codes_shape, "codes", view.device)
     scale_pointer = _output_pointer(scales, plan.scales_shape, "scales", view.device)
     if out is not None:
-        _check_memory(
-            view.pointer,
-            plan.extent,
-            (("codes", code_pointer, plan.codes_shape), ("scales", scale_pointer, plan.scales_shape)),
-        )
+        _check_memory(view.pointer, plan.extent, (("codes", code_pointer, plan.codes_shape), ("scales", scale_pointer, plan.scales_shape)))
     stream = current_stream(view.library, view.device)
     launch_on(
         view.device, plan.launches, view.pointer, code_pointer, scale_pointer, tensor.pointer,
@@ -303,13 +274,7 @@ def _output_pointer(array: Any, shape: tuple[int, ...], name: str, device: int) 
     if pointer:
         return pointer
     view = view_output(array, name)
-    if (
-        view.dtype != "uint8"
-        or view.shape != shape
-        or not view.contiguous
-        or view.device != device
-        or view.pointer % 16
-    ):
+    if view.dtype != "uint8" or view.shape != shape or not view.contiguous or view.device != device or view.pointer % 16:
         raise ValueError(
             f"out: {name} has dtype {view.dtype}, shape {view.shape}, strides {view.strides}, device {view.device}; pass "
             f"uint8 of shape {shape}, contiguous and 16-byte aligned, on device {device}"
@@ -375,9 +340,7 @@ def quantize_both(
         arrays = check_outputs(out, names)
     pointers = [_output_pointer(a, s, n, view.device) for a, s, n in zip(arrays, shapes, names, strict=True)]
     low, high = view.range
-    _check_memory(
-        view.pointer, (low - view.pointer, high - view.pointer), list(zip(names, pointers, shapes, strict=True))
-    )
+    _check_memory(view.pointer, (low - view.pointer, high - view.pointer), list(zip(names, pointers, shapes, strict=True)))
     if view.size:
         matrix = Matrix(rows, columns, view.strides[0], 1)
         launch = _find_both(rules, matrix, view.dtype, view.device, view.pointer % 16, tiled, seed is not None, turned)
@@ -393,9 +356,7 @@ def quantize_both(
             for axis, codes, scales in ((1, *pointers[:2]), (0, *pointers[2:])):
                 random = 0 if seed is None else 3
                 plan = find_plan(view, name, profile, axis, tensor.two_level, scale_layout, random, False, turned)
-                launch_on(
-                    view.device, plan.launches, view.pointer, codes, scales, tensor.pointer, 0, key, tensor.bits, stream
-                )
+                launch_on(view.device, plan.launches, view.pointer, codes, scales, tensor.pointer, 0, key, tensor.bits, stream)
     return (
         Quantized(block, rules.profile, arrays[0], arrays[1], tensor.given, (rows, columns), scale_layout),
         Quantized(block, rules.profile, arrays[2], arrays[3], tensor.given, (columns, rows), scale_layout),
@@ -405,14 +366,11 @@ def quantize_both(
 # Tensor scale
 
 
-def _find_tensor_scale(
-    view: View, rules: KernelRules, out: Any, signs: kernels.Signs | None = None, axis: int = -1
-) -> Any:
+def _find_tensor_scale(view: View, rules: KernelRules, out: Any, signs: kernels.Signs | None = None, axis: int = -1) -> Any:
     check_float_array(view.dtype, "x")
     if signs is not None and view.shape[axis] % TRANSFORM_SIZE:
         raise ValueError(
-            f"axis {axis} of x has {view.shape[axis]} elements, no multiple of the {TRANSFORM_SIZE} that the transform mixes; "
-            "pad it"
+            f"axis {axis} of x has {view.shape[axis]} elements, no multiple of the {TRANSFORM_SIZE} that the transform mixes; pad it"
         )
     last = axis % max(len(view.shape), 1) == len(view.shape) - 1
     if not view.contiguous or (signs is not None and (view.pointer % 16 or not last)):
@@ -420,9 +378,7 @@ def _find_tensor_scale(
     array = empty_array((1,), "float32", view.library, view.device) if out is None else out
     target = view_output(array)
     if target.dtype != "float32" or target.size != 1 or target.device != view.device:
-        raise ValueError(
-            f"out has dtype {target.dtype} and shape {target.shape}; pass one float32 on device {view.device}"
-        )
+        raise ValueError(f"out has dtype {target.dtype} and shape {target.shape}; pass one float32 on device {view.device}")
     check_apart([("out", *target.range)], [("x", *view.range)])
     stream = current_stream(view.library, view.device)
     with OnDevice(view.device):
@@ -532,9 +488,7 @@ def check_packed(codes: Any, scales: Any, block: BlockFormat, scale_layout: str)
     if view.dtype != "uint8" or scale_view.dtype != "uint8":
         raise TypeError(f"codes have dtype {view.dtype} and scales {scale_view.dtype}; both are uint8")
     if scale_view.device != view.device:
-        raise ValueError(
-            f"codes are on device {view.device} and scales on device {scale_view.device}; pass both on one"
-        )
+        raise ValueError(f"codes are on device {view.device} and scales on device {scale_view.device}; pass both on one")
     block_bytes = block.k * block.element.bits // 8
     if not view.shape or view.shape[-1] % block_bytes:
         raise ValueError(
@@ -566,13 +520,7 @@ def find_dequantize_rules(
 
 def check_values_output(target: View, dtype: str, shape: tuple[int, ...], device: int) -> None:
     """That values can be written to an array as it is."""
-    if (
-        target.dtype != dtype
-        or target.shape != shape
-        or not target.contiguous
-        or target.device != device
-        or target.pointer % 16
-    ):
+    if target.dtype != dtype or target.shape != shape or not target.contiguous or target.device != device or target.pointer % 16:
         raise ValueError(
             f"out has dtype {target.dtype}, shape {target.shape}, strides {target.strides}, device {target.device}; pass "
             f"{dtype} of shape {shape}, contiguous and 16-byte aligned, on device {device}"

@@ -33,9 +33,7 @@ def check_integer(value: Any, name: str, allowed: str) -> int:
 def check_axis(axis: Any, dimensions: int, name: str = "x") -> int:
     """The axis of blocks, counted from 0."""
     if not dimensions:
-        raise ValueError(
-            f"{name} has no axis to cut into blocks; pass at least one dimension, say {name}.reshape(1, -1)"
-        )
+        raise ValueError(f"{name} has no axis to cut into blocks; pass at least one dimension, say {name}.reshape(1, -1)")
     allowed = f"{-dimensions} to {dimensions - 1}"
     number = check_integer(axis, "axis", f"an integer from {allowed}")
     if not -dimensions <= number < dimensions:
@@ -50,9 +48,7 @@ def check_block(block: Any, fmt: BlockFormat, axis: int, dimensions: int) -> boo
         allowed = ", ".join(map(str, fmt.shapes))
         raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
     if shape[0] > 1 and (dimensions < 2 or (dimensions > 2 and axis != dimensions - 1)):
-        raise ValueError(
-            f"block = {shape} along axis {axis} of {dimensions}; pass a matrix, or blocks along the last axis of two or more"
-        )
+        raise ValueError(f"block = {shape} along axis {axis} of {dimensions}; pass a matrix, or blocks along the last axis of two or more")
     return bool(shape[0] > 1)
 
 
@@ -82,9 +78,7 @@ def check_layout(scale_layout: Any) -> bool:
 def check_format(fmt: Any) -> BlockFormat:
     """The block format."""
     if not isinstance(fmt, (str, BlockFormat)):
-        raise TypeError(
-            f"fmt = {fmt!r} is of type {_name_type(fmt)}; pass a name ({', '.join(BLOCKS)}) or a BlockFormat"
-        )
+        raise TypeError(f"fmt = {fmt!r} is of type {_name_type(fmt)}; pass a name ({', '.join(BLOCKS)}) or a BlockFormat")
     block = get_block(fmt)
     if block is not fmt:
         return block
@@ -98,9 +92,7 @@ def check_format(fmt: Any) -> BlockFormat:
 def check_scalar(element: Any) -> ElementFormat | ScaleFormat:
     """The element or scale format."""
     if not isinstance(element, (str, ElementFormat, ScaleFormat)):
-        raise TypeError(
-            f"element = {element!r} is of type {_name_type(element)}; pass a name ({', '.join(SCALARS)}) or a format"
-        )
+        raise TypeError(f"element = {element!r} is of type {_name_type(element)}; pass a name ({', '.join(SCALARS)}) or a format")
     fmt = get_scalar(element)
     if fmt.name not in SCALARS or get_scalar(fmt.name) != fmt:
         raise UnsupportedProfileError(
@@ -134,9 +126,7 @@ def check_overflow(overflow: Any, fmt: ElementFormat | ScaleFormat, *, stochasti
     """What an encoder writes beyond the largest value."""
     policy = Overflow(overflow)
     if policy is not Overflow.SATURATE and fmt.nan_code is None:
-        raise ValueError(
-            f"{fmt.name} has neither Inf nor NaN, so overflow={policy.value!r} cannot be honoured; use overflow='saturate'"
-        )
+        raise ValueError(f"{fmt.name} has neither Inf nor NaN, so overflow={policy.value!r} cannot be honoured; use overflow='saturate'")
     if policy is not Overflow.SATURATE and stochastic:
         raise ValueError(
             f"overflow={policy.value!r}: with rounding='sr' the kernels only saturate; use overflow='saturate', or mxspec.encode (NumPy)"

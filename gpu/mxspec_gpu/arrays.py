@@ -86,18 +86,14 @@ def _view_cupy(x: Any, name: str) -> View:
                 f"with DLPack), say cupy.asarray({name})"
             )
         if x.__dlpack_device__()[0] not in _DLPACK_CUDA:
-            raise TypeError(
-                f"{name} is a {type(x).__module__}.{type(x).__name__} that is not in the GPU's memory; move it there first"
-            )
+            raise TypeError(f"{name} is a {type(x).__module__}.{type(x).__name__} that is not in the GPU's memory; move it there first")
         x = cupy.from_dlpack(x)
     dtype = x.dtype
     if dtype not in _NAMES:
         _NAMES[dtype] = dtype.name
     item, data = dtype.itemsize, x.data
     if any(s % item for s in x.strides):
-        raise ValueError(
-            f"{name} has strides of {x.strides} bytes, which are no whole elements of {item} bytes; pass a copy of it"
-        )
+        raise ValueError(f"{name} has strides of {x.strides} bytes, which are no whole elements of {item} bytes; pass a copy of it")
     strides = tuple([s // item for s in x.strides])
     return View(data.ptr, x.shape, strides, _NAMES[dtype], data.device_id, "cupy", x)
 

@@ -274,12 +274,7 @@ def measure_sweeps() -> list[dict[str, Any]]:
             events[1].record()
             events[1].synchronize()
             times.append(float(cupy.cuda.get_elapsed_time(*events)))
-        row = {
-            "name": f"2**32 sweep of {name}",
-            "milliseconds": round(statistics.median(times), 3),
-            "most": 8,
-            "goal": 4,
-        }
+        row = {"name": f"2**32 sweep of {name}", "milliseconds": round(statistics.median(times), 3), "most": 8, "goal": 4}
         rows.append(row | {"different": int(found[0])})
     return rows
 
@@ -304,10 +299,7 @@ def run_peers(shapes: Sequence[Shape], ceilings: Ceilings) -> list[dict[str, Any
             rows.append({"library": library, **_row(what, shape, moved, timing, ceilings)})
             del calls
             torch.cuda.empty_cache()
-            print(
-                f"{shape[0]:6} {library + ': ' + what:50} {rows[-1]['microseconds']:9.1f} us {rows[-1]['percent']:6.1f} %",
-                flush=True,
-            )
+            print(f"{shape[0]:6} {library + ': ' + what:50} {rows[-1]['microseconds']:9.1f} us {rows[-1]['percent']:6.1f} %", flush=True)
     return rows
 
 

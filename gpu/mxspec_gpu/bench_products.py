@@ -21,15 +21,7 @@ from mxspec.affine import AffineFormat, Offset
 from mxspec.formats import get_block
 from mxspec_gpu import affine, api, exact, experts, lookup, products, records, sparse
 from mxspec_gpu.bench_reports import run_command
-from mxspec_gpu.bench_rows import (
-    Row,
-    describe_timing,
-    draw_affine,
-    draw_blocks,
-    draw_bytes,
-    draw_values,
-    measure_row,
-)
+from mxspec_gpu.bench_rows import Row, describe_timing, draw_affine, draw_blocks, draw_bytes, draw_values, measure_row
 from mxspec_gpu.ceilings import Ceilings
 from mxspec_gpu.gemv_tunings import MOST_VECTORS
 from mxspec_gpu.kernels import list_instantiations
@@ -80,7 +72,10 @@ def measure_exact() -> list[Row]:
             "most": EXACT_MOST * 1e6, "goal": EXACT_GOAL * 1e6,
         }  # fmt: skip
         rows.append(row)
-        print(f"{row['name']}: {row['microseconds'] / 1e3:.1f} ms, {row['certain']:.4%} certain, {different} of {row['compared']} different", flush=True)
+        print(
+            f"{row['name']}: {row['microseconds'] / 1e3:.1f} ms, {row['certain']:.4%} certain, {different} of {row['compared']} different",
+            flush=True,
+        )
         del product, sides, factors
         torch.cuda.empty_cache()
     return rows
@@ -215,9 +210,7 @@ def measure_products() -> list[Row]:
             used = sets if m <= 512 else sets[:4]
             x, outs = draw_values(m, k), [draw_values(m, n) for _ in used]
             ways = {"gemm": weights.gemm, "dequantize and multiply": apart} | ({"vectors": vectors} if m <= 256 else {})
-            timings = {
-                what: measure([partial(way, x, out, p) for p, out in zip(used, outs, strict=True)]) for what, way in ways.items()
-            }
+            timings = {what: measure([partial(way, x, out, p) for p, out in zip(used, outs, strict=True)]) for what, way in ways.items()}
             others = min(t.median for what, t in timings.items() if what != "gemm")
             row = {
                 "name": f"{weights.name} product with {m} rows", "size": n, **describe_timing(timings["gemm"]),

@@ -24,10 +24,7 @@ def describe_environment() -> dict[str, Any]:
     cupy, torch = import_cupy(), import_torch()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     query = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False
     )
     git = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     versions = {}

@@ -34,7 +34,11 @@ def draw_affine(fmt: AffineFormat, shape: Shape) -> tuple[Any, Any, Any]:
     """Packed codes, scales and offsets."""
     groups = shape[0], shape[1] // fmt.group
     scales = draw_values(*groups, dtype=fmt.dtype) / 64
-    return draw_bytes(shape[0], shape[1] // 2), scales, draw_bytes(*groups, high=16) if fmt.offset is Offset.ZERO else draw_values(*groups, dtype=fmt.dtype)
+    return (
+        draw_bytes(shape[0], shape[1] // 2),
+        scales,
+        draw_bytes(*groups, high=16) if fmt.offset is Offset.ZERO else draw_values(*groups, dtype=fmt.dtype),
+    )
 
 
 def describe_timing(timing: Timing) -> Row:
@@ -60,6 +64,9 @@ def describe_row(name: str, shape: Shape, moved: tuple[int, int], timing: Timing
 def measure_row(name: str, shape: Shape, moved: tuple[int, int], calls: list[Call], ceilings: Ceilings) -> Row:
     """The same of calls, which are measured and printed."""
     row = describe_row(name, shape, moved, measure(calls), ceilings)
-    print(f"{row['size']!s:8} {name:52} {row['microseconds']:9.1f} us {row['percent']:6.1f} % of {row['against']} {row['percent_of_mix']:6.1f} % of mix", flush=True)
+    print(
+        f"{row['size']!s:8} {name:52} {row['microseconds']:9.1f} us {row['percent']:6.1f} % of {row['against']} {row['percent_of_mix']:6.1f} % of mix",
+        flush=True,
+    )
     import_torch().cuda.empty_cache()
     return row

@@ -16,15 +16,7 @@ from mxspec.formats import get_block
 from mxspec_gpu import api, lookup, products, records, step_kernels, steps
 from mxspec_gpu.affine import affine_gemv
 from mxspec_gpu.bench_reports import run_command
-from mxspec_gpu.bench_rows import (
-    Row,
-    describe_timing,
-    draw_affine,
-    draw_blocks,
-    draw_bytes,
-    draw_values,
-    measure_row,
-)
+from mxspec_gpu.bench_rows import Row, describe_timing, draw_affine, draw_blocks, draw_bytes, draw_values, measure_row
 from mxspec_gpu.build import import_cupy, load_kernel
 from mxspec_gpu.ceilings import Ceilings
 from mxspec_gpu.kernels import list_instantiations
@@ -74,7 +66,9 @@ def measure_dequantize(ceilings: Ceilings) -> list[Row]:
             ]
             for way in step_kernels.WAYS
         }
-        ways["the real kernel"] = [partial(api.dequantize, b[0], b[1], fmt, dtype=dtype, out=out) for b, out in zip(blocks, outs, strict=True)]
+        ways["the real kernel"] = [
+            partial(api.dequantize, b[0], b[1], fmt, dtype=dtype, out=out) for b, out in zip(blocks, outs, strict=True)
+        ]
         rows += _compare(f"{fmt} packed to {dtype}", LARGE, (count // 2 + count // get_block(fmt).k, 2 * count), ways, ceilings)
         del blocks, ways, outs
         import_torch().cuda.empty_cache()
@@ -151,7 +145,10 @@ def measure_sparse(ceilings: Ceilings) -> list[Row]:
             scales = n * k // get_block(fmt).k
             read = {"sparse": n * k * 3 // 8 + scales, "dense": n * k // 2 + scales}
             sets = count_sets(read["sparse"])
-            parts: dict[str, list[Any]] = {"sparse": [draw_sparse(fmt, shape) for _ in range(sets)], "dense": [draw_blocks(fmt, shape) for _ in range(sets)]}
+            parts: dict[str, list[Any]] = {
+                "sparse": [draw_sparse(fmt, shape) for _ in range(sets)],
+                "dense": [draw_blocks(fmt, shape) for _ in range(sets)],
+            }
             functions: dict[str, Any] = {"sparse": sparse_gemv, "dense": lookup.gemv}
             for batch in (1, 8, 16):
                 x, outs = draw_values(batch, k), [draw_values(batch, n) for _ in range(sets)]

@@ -54,13 +54,7 @@ class KernelSource:
 
     def options(self, arch: str) -> tuple[str, ...]:
         """NVRTC's options."""
-        return (
-            f"-arch={arch}",
-            "-std=c++17",
-            *EXACT_ARITHMETIC,
-            "-default-device",
-            *(f"-D{name}={value}" for name, value in self.defines),
-        )
+        return (f"-arch={arch}", "-std=c++17", *EXACT_ARITHMETIC, "-default-device", *(f"-D{name}={value}" for name, value in self.defines))
 
 
 @lru_cache(maxsize=1)
@@ -79,9 +73,7 @@ def import_cupy() -> Any:
     try:
         import cupy
     except ImportError as error:
-        raise GpuMissingError(
-            f"the GPU kernels need CuPy, which does not import here ({error}): pip install cupy-cuda13x"
-        ) from error
+        raise GpuMissingError(f"the GPU kernels need CuPy, which does not import here ({error}): pip install cupy-cuda13x") from error
     return cupy
 
 
@@ -108,9 +100,7 @@ def name_arch(capability: tuple[int, int]) -> str:
     Raises OldGpuError before 7.5, for which NVRTC no longer compiles.
     """
     if capability < (7, 5):
-        raise OldGpuError(
-            f"the GPU has compute capability {capability[0]}.{capability[1]}; the kernels need 7.5, most of them 8.0"
-        )
+        raise OldGpuError(f"the GPU has compute capability {capability[0]}.{capability[1]}; the kernels need 7.5, most of them 8.0")
     return _SPECIFIC.get(capability, f"sm_{capability[0]}{capability[1]}")
 
 

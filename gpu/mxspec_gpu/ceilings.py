@@ -71,9 +71,7 @@ def measure_mix(read: int, written: int) -> float:
     groups = max(1, (read if mix.reads else written) // (16 * (mix.reads or mix.writes)))
     sets = count_sets(read + written)
     stream = torch.cuda.current_stream
-    sources = [
-        torch.randint(0, 1 << 30, (groups * mix.reads * 4 + 4,), device="cuda", dtype=torch.int32) for _ in range(sets)
-    ]
+    sources = [torch.randint(0, 1 << 30, (groups * mix.reads * 4 + 4,), device="cuda", dtype=torch.int32) for _ in range(sets)]
     targets = [torch.empty(groups * mix.writes * 4 + 4, device="cuda", dtype=torch.int32) for _ in range(sets)]
     best = float("inf")
     for way in _WAYS:

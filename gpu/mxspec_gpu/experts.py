@@ -20,14 +20,7 @@ from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
 from mxspec_gpu import kernels
 from mxspec_gpu.api import Quantized, dequantize, stores_largest
-from mxspec_gpu.arguments import (
-    check_float_array,
-    check_float_name,
-    check_format,
-    check_integer,
-    check_layout,
-    check_profile,
-)
+from mxspec_gpu.arguments import check_float_array, check_float_name, check_format, check_integer, check_layout, check_profile
 from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, upload_array, view_array
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import POINTER, U32, get_kernel, make_division
@@ -129,7 +122,9 @@ def _take_tensor_scales(tensor_scales: Any, experts: int, x: View, rules: Kernel
         given = len(tensor_scales)
     except TypeError:
         kind = type(tensor_scales).__name__
-        raise TypeError(f"tensor_scales is of type {kind} and holds no sequence; pass one for each of {experts} experts, or 'auto'") from None
+        raise TypeError(
+            f"tensor_scales is of type {kind} and holds no sequence; pass one for each of {experts} experts, or 'auto'"
+        ) from None
     if given != experts:
         raise ValueError(f"{given} tensor scales were given for {experts} experts; pass one for each, or 'auto'")
     if hasattr(tensor_scales, "dtype"):
@@ -151,7 +146,9 @@ def _take_tensor_scales(tensor_scales: Any, experts: int, x: View, rules: Kernel
     return upload_array(np.array([scale.bits for scale in tensor_scales], np.uint32).view(np.float32), x.library, x.device)
 
 
-def plan_experts(rows: Sequence[int], columns: int, block: BlockFormat, scale_layout: str, tuning: kernels.RowsTuning) -> npt.NDArray[np.int64]:
+def plan_experts(
+    rows: Sequence[int], columns: int, block: BlockFormat, scale_layout: str, tuning: kernels.RowsTuning
+) -> npt.NDArray[np.int64]:
     """int64 [experts + 1, 3]: where each expert begins among the blocks of threads, the rows of x and the bytes of the scales, and
     at last the end of all."""
     counts, per_row = np.array(rows, np.int64), columns // block.k

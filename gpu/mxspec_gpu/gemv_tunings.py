@@ -96,9 +96,7 @@ class _Choice:
     def make(self, *, copy: bool) -> GemvTuning:
         """The tuning."""
         batch = min(b for b in BATCHES if b >= self.vectors)
-        return GemvTuning(
-            batch=batch, warps=self.warps, blocks_of_sm=self.blocks_of_sm, copy=copy, whole=self.whole
-        )
+        return GemvTuning(batch=batch, warps=self.warps, blocks_of_sm=self.blocks_of_sm, copy=copy, whole=self.whole)
 
 
 _ALL, _ANY = WEIGHTS, 1 << 31
@@ -142,9 +140,7 @@ class GemvPlan:
     vectors: int
 
 
-def _find_plan(
-    weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int, memory: SharedMemory
-) -> GemvPlan | None:
+def _find_plan(weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int, memory: SharedMemory) -> GemvPlan | None:
     rows, columns = shape
     for choice in _CHOICES if copy else _APART:
         if weights in choice.weights and vectors <= choice.vectors and rows <= choice.rows and columns <= choice.columns:
@@ -157,9 +153,7 @@ def _find_plan(
     return None
 
 
-def plan_gemv(
-    weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int, memory: SharedMemory = HOPPER
-) -> GemvPlan:
+def plan_gemv(weights: str, shape: tuple[int, int], vectors: int, *, copy: bool, factors: int, memory: SharedMemory = HOPPER) -> GemvPlan:
     """The choices for weights [N, K] of a kind and a number of vectors: in one launch, or in as few as the chip's shared memory allows.
 
     copy: the factors lie so that they can travel; factors: bytes of a row's in 256 columns.

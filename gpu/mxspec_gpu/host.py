@@ -56,9 +56,7 @@ class HostLibrary:
         self._table = np.ascontiguousarray(load_rcp_table())
         self._library.set_rcp_table(_pointer(self._table))
 
-    def encode(
-        self, x: npt.NDArray[Any], fmt: str, rounding: str, overflow: str, nan: tuple[int, int]
-    ) -> npt.NDArray[np.uint8]:
+    def encode(self, x: npt.NDArray[Any], fmt: str, rounding: str, overflow: str, nan: tuple[int, int]) -> npt.NDArray[np.uint8]:
         """Codes of every number (float32, float16 or bfloat16) by the plain encoder."""
         out = np.empty(x.size, np.uint8)
         self._library.mx_encode(
@@ -69,9 +67,7 @@ class HostLibrary:
 
     def find_amax(self, x: npt.NDArray[Any], *, skip_nan: bool) -> int:
         """float32 bits of the largest magnitude of an even number of numbers."""
-        bits: int = self._library.mx_amax(
-            INPUTS.index(x.dtype.name), int(skip_nan), ctypes.c_int64(x.nbytes // 4), _pointer(x)
-        )
+        bits: int = self._library.mx_amax(INPUTS.index(x.dtype.name), int(skip_nan), ctypes.c_int64(x.nbytes // 4), _pointer(x))
         return bits
 
     def find_largest(self, x: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
@@ -92,14 +88,7 @@ class HostLibrary:
         """Codes by the integer rule of stochastic rounding."""
         out = np.empty(x.size, np.uint8)
         self._library.mx_stochastic(
-            FORMATS.index(fmt),
-            bits,
-            nan[0],
-            nan[1],
-            ctypes.c_int64(x.size),
-            _pointer(x),
-            _pointer(words),
-            _pointer(out),
+            FORMATS.index(fmt), bits, nan[0], nan[1], ctypes.c_int64(x.size), _pointer(x), _pointer(words), _pointer(out)
         )
         return out
 
@@ -119,9 +108,7 @@ class HostLibrary:
             raise ValueError(f"signs = {signs:#x} are not compiled for the host")
         return out
 
-    def make_random(
-        self, base: int, count: int, seed: int, *, pairs: bool
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    def make_random(self, base: int, count: int, seed: int, *, pairs: bool) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
         """The random bytes [count, 16] of an even number of counters from `base`, an even number, one or two at a time; and of
         which, [count] or [count / 2], the upper word is that of `base`: the others' bytes are not theirs."""
         out, right = np.empty((count, 16), np.uint8), np.empty(count // 2 if pairs else count, np.bool_)
@@ -154,18 +141,14 @@ class HostLibrary:
         )  # fmt: skip
         return out
 
-    def write_records(
-        self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], k: int
-    ) -> npt.NDArray[np.uint8]:
+    def write_records(self, codes: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], k: int) -> npt.NDArray[np.uint8]:
         """ggml's records of packed e2m1 codes and scales, blocks of k elements."""
         count, size = (scales.size, 17) if k == 32 else (scales.size // 4, 36)
         out = np.empty(count * size, np.uint8)
         self._library.mx_records(k, 1, ctypes.c_int64(count), _pointer(codes), _pointer(scales), _pointer(out))
         return out
 
-    def read_records(
-        self, records: npt.NDArray[np.uint8], k: int
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    def read_records(self, records: npt.NDArray[np.uint8], k: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
         """Packed codes and scales of ggml's records."""
         count = records.size // (17 if k == 32 else 36)
         codes, scales = np.empty(count * (16 if k == 32 else 32), np.uint8), np.empty(count * (1 if k == 32 else 4), np.uint8)

@@ -152,9 +152,7 @@ def tune_dequantize(fmt: str, dtype: str) -> DequantizeTuning:
     return DequantizeTuning(threads=64, step=32, store=PLAIN_STORE)
 
 
-def _source(
-    file: str, function: str, rules: KernelRules | None, defines: dict[str, object], *, shared: int = 0
-) -> KernelSource:
+def _source(file: str, function: str, rules: KernelRules | None, defines: dict[str, object], *, shared: int = 0) -> KernelSource:
     return KernelSource(
         file=file,
         function=function,
@@ -223,9 +221,7 @@ def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> K
     return _source("quantize_any.cu", "quantize_any", rules, defines)
 
 
-def _columns_defines(
-    tuning: ColumnsTuning, dtype: str, *, loose: bool, tiled: int, stochastic: bool
-) -> dict[str, object]:
+def _columns_defines(tuning: ColumnsTuning, dtype: str, *, loose: bool, tiled: int, stochastic: bool) -> dict[str, object]:
     return {
         "MX_INPUT": INPUTS[dtype], "MX_STOCHASTIC": stochastic, "MX_LOOSE": loose, "MX_GROUP": tuning.group,
         "MX_COLUMN_LOAD(p)": tuning.load, "MX_TILED": tiled, "MX_WARPS": tuning.warps, "MX_STEP": tuning.step,
@@ -255,9 +251,7 @@ def both_kernel(
     return _source("quantize_both.cu", "quantize_both", rules, defines | _signs(signs))
 
 
-def dequantize_kernel(
-    rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning, gather: bool = False
-) -> KernelSource:
+def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning, gather: bool = False) -> KernelSource:
     """`dequantize`; gather: rows of a table by their numbers."""
     defines: dict[str, object] = {
         "MX_OUTPUT": INPUTS[dtype],
@@ -324,10 +318,7 @@ def sweep_kernel(kind: int, defines: dict[str, object], rules: KernelRules | Non
 
 def list_templates() -> dict[str, KernelSource]:
     """One instantiation of every kernel template, by a short name: what the test command compiles."""
-    floor, te = (
-        generate_rules("mx-floor", "mxfp4", two_level=False),
-        generate_rules("nvfp4-te", "nvfp4", two_level=True),
-    )
+    floor, te = (generate_rules("mx-floor", "mxfp4", two_level=False), generate_rules("nvfp4-te", "nvfp4", two_level=True))
     fp6, fp8 = (generate_rules("mx-floor", f, two_level=False) for f in ("mxfp6_e2m3", "mxfp8_e4m3"))
     return {
         "quantize_rows": rows_kernel(floor, "bfloat16", tiled=0, stochastic=False, tuning=RowsTuning()),
@@ -373,9 +364,7 @@ def _ways(tiled: bool) -> tuple[tuple[int, int], ...]:
     return ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)) if tiled else ((0, 0), (1, 0), (2, 0))
 
 
-def list_instantiations(
-    levels: Iterable[tuple[str, str, bool]], randoms: tuple[int, ...] = (0, 1, 2, 3)
-) -> list[KernelSource]:
+def list_instantiations(levels: Iterable[tuple[str, str, bool]], randoms: tuple[int, ...] = (0, 1, 2, 3)) -> list[KernelSource]:
     """Every kernel that the API can ask for under these (profile, format, with a tensor scale)."""
     found: dict[KernelSource, None] = {}
     for profile, fmt, two_level in levels:
@@ -387,9 +376,7 @@ def list_instantiations(
                     tuning = tune_rows(fmt, dtype, stochastic=stochastic)
                     for choice in {tuning, replace(tuning, values=min(tuning.values, k))}:
                         for source, tiles in _ways(tiled):
-                            kernel = rows_kernel(
-                                rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice
-                            )
+                            kernel = rows_kernel(rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice)
                             found[kernel] = None
                 if (k, k) in rules.fmt.shapes:
                     for source, wide, stochastic in product((1, 2), (False, True), (False, True) if 3 in randoms else (False,)):
@@ -404,9 +391,7 @@ def list_instantiations(
                         if source != 1 and tiles != 3:
                             found[both_kernel(rules, dtype, source=source, tiled=tiles)] = None
                 for gather in (False, True):
-                    kernel = dequantize_kernel(
-                        rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype), gather=gather
-                    )
+                    kernel = dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype), gather=gather)
                     found[kernel] = None
             if two_level:
                 for function in ("tensor_amax", "derive_native"):
@@ -449,21 +434,15 @@ def list_transformed(rules: KernelRules, dtype: str, signs: Signs) -> list[Kerne
             for source, tiles in _ways(tiled):
                 for values in {tuning.values, min(tuning.values, rules.fmt.k)}:
                     choice = replace(tuning, values=values)
-                    kernel = rows_kernel(
-                        rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice, signs=signs
-                    )
+                    kernel = rows_kernel(rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice, signs=signs)
                     found[kernel] = None
                 if source != 1 and tiles != 3:
                     both = tune_transformed_both(rules.fmt.name)
-                    kernel = both_kernel(
-                        rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=both, signs=signs
-                    )
+                    kernel = both_kernel(rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=both, signs=signs)
                     found[kernel] = None
             for loose in (False, True):
                 columns = tune_transformed_columns(rules.fmt.name, dtype, loose=loose)
-                kernel = columns_kernel(
-                    rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic, tuning=columns, signs=signs
-                )
+                kernel = columns_kernel(rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic, tuning=columns, signs=signs)
                 found[kernel] = None
     return list(found)
 

@@ -76,7 +76,11 @@ def _quantize(quantizer: Quantizer, x: Any, scale: Any, scale_dtype: Any) -> tup
 
 
 def scaled_nvfp4_quant(
-    input: Any, input_global_scale: Any, *, ue8m0: bool = False, scale_dtype: str | None = None  # noqa: A002  # the library's name
+    input: Any,  # noqa: A002
+    input_global_scale: Any,
+    *,
+    ue8m0: bool = False,
+    scale_dtype: str | None = None,  # the library's name
 ) -> tuple[Any, Any]:
     """As `mxspec.lightx2v.scaled_nvfp4_quant`; the global scale is read where it lies, and nothing waits for the GPU.
 
@@ -118,9 +122,7 @@ def _take_alpha(alpha: Any) -> Any:
     return alpha.reshape(1)
 
 
-def _multiply(
-    product: Product, mat_a: Any, mat_b: Any, scales_a: Any, scales_b: Any, alpha: Any, bias: Any, exact: bool
-) -> Any:
+def _multiply(product: Product, mat_a: Any, mat_b: Any, scales_a: Any, scales_b: Any, alpha: Any, bias: Any, exact: bool) -> Any:
     a, b = view_array(mat_a, "a"), view_array(mat_b, "b")
     library = a.library
     facts.check_product(
@@ -133,16 +135,11 @@ def _multiply(
     added = None if bias is None else bias.reshape(-1)
     formats = product.a.format.name, product.b.format.name
     if exact:
-        sides = [
-            oracle.Operand(codes, scales, fmt, "128x4")
-            for codes, scales, fmt in zip((mat_a, mat_b), tiles, formats, strict=True)
-        ]
+        sides = [oracle.Operand(codes, scales, fmt, "128x4") for codes, scales, fmt in zip((mat_a, mat_b), tiles, formats, strict=True)]
         with OnDevice(a.device):
             return _finish(product, sides, factor, added, library)
     values = api.dequantize(mat_a, tiles[0], formats[0], scale_layout="128x4", dtype="bfloat16")
-    return products.gemm(
-        values, mat_b, tiles[1], formats[1], alpha=factor, bias=added, dtype="bfloat16", scale_layout="128x4"
-    )
+    return products.gemm(values, mat_b, tiles[1], formats[1], alpha=factor, bias=added, dtype="bfloat16", scale_layout="128x4")
 
 
 def _finish(product: Product, sides: list[oracle.Operand], alpha: Any, bias: Any, library: str) -> Any:

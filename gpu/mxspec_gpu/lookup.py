@@ -12,16 +12,7 @@ from mxspec.profiles.schema import Profile
 from mxspec_gpu import kernels
 from mxspec_gpu.api import DEQUANTIZE_TYPES, check_packed, check_values_output, find_dequantize_rules
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
-from mxspec_gpu.arrays import (
-    ITEM_BYTES,
-    OnDevice,
-    View,
-    copy_contiguous,
-    current_stream,
-    empty_array,
-    view_array,
-    view_output,
-)
+from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.gemv_tunings import MOST_VECTORS, GemvTuning, plan_gemv
 from mxspec_gpu.launch import POINTER, U32, Kernel, get_kernel, make_division
 from mxspec_gpu.vectors import read_shared_memory, take_alpha, take_vectors
@@ -72,9 +63,7 @@ def gemv(
         out = empty_array(shape, dtype, view.library, view.device)
     target = view_output(out)
     check_values_output(target, dtype, shape, view.device)
-    check_apart(
-        [("out", *target.range)], [("x", *view.range), ("codes", *weights.range), ("scales", *weight_scales.range)]
-    )
+    check_apart([("out", *target.range)], [("x", *view.range), ("codes", *weights.range), ("scales", *weight_scales.range)])
     if n and k:
         batch = lead[0] if lead else 1
         copy = k % 256 == 0 and weight_scales.pointer % 16 == 0
@@ -129,15 +118,11 @@ def embedding(
         out = empty_array(shape, dtype, numbers.library, device)
     target = view_output(out)
     check_values_output(target, dtype, shape, device)
-    check_apart(
-        [("out", *target.range)], [("ids", *numbers.range), ("codes", *table.range), ("scales", *table_scales.range)]
-    )
+    check_apart([("out", *target.range)], [("ids", *numbers.range), ("codes", *table.range), ("scales", *table_scales.range)])
     if numbers.size and columns:
         tuning = kernels.tune_dequantize(block.name, dtype)
         tiled = scale_layout == "128x4"
-        kernel = get_kernel(
-            kernels.dequantize_kernel(rules, dtype, tiled=tiled, tuning=tuning, gather=True), DEQUANTIZE_TYPES, device
-        )
+        kernel = get_kernel(kernels.dequantize_kernel(rules, dtype, tiled=tiled, tuning=tuning, gather=True), DEQUANTIZE_TYPES, device)
         division, eights = make_division(per_row), numbers.size * columns // 8
         stream = current_stream(numbers.library, device)
         with OnDevice(device):

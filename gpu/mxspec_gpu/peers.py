@@ -56,14 +56,7 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
     except Exception as error:
         print(f"bitsandbytes: {error}", file=sys.stderr)
     else:
-        peers.append(
-            (
-                "bitsandbytes",
-                "quantize_fp4, blocks of 64",
-                size(4, 64, 4),
-                lambda x: lambda: bnb.quantize_fp4(x, blocksize=64),
-            )
-        )
+        peers.append(("bitsandbytes", "quantize_fp4, blocks of 64", size(4, 64, 4), lambda x: lambda: bnb.quantize_fp4(x, blocksize=64)))
 
         def make_back(x: Any) -> Callable[[], Any]:
             codes, state = bnb.quantize_fp4(x, blocksize=64)

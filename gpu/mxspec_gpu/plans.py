@@ -48,13 +48,9 @@ class KernelLaunch:
     #: Bytes from x, the codes and the scales to where this launch starts.
     offsets: tuple[int, int, int] = (0, 0, 0)
 
-    def __call__(
-        self, x: int, codes: int, scales: int, tensor: int, random: int, seed: int, bits: int, stream: int
-    ) -> None:
+    def __call__(self, x: int, codes: int, scales: int, tensor: int, random: int, seed: int, bits: int, stream: int) -> None:
         a, b, c = self.offsets
-        self.kernel.launch(
-            self.grid, self.threads, stream, x + a, codes + b, scales + c, tensor, random, seed, bits, *self.fixed
-        )
+        self.kernel.launch(self.grid, self.threads, stream, x + a, codes + b, scales + c, tensor, random, seed, bits, *self.fixed)
 
 
 #: A launch with everything but (x, codes, scales, tensor scale, random words, seed, bits of the tensor scale, stream).
@@ -122,11 +118,7 @@ def plan_rows(
         if way == 3:
             tune = replace(tune, threads=128)
         kernel = get_kernel(
-            kernels.rows_kernel(
-                rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune, signs=signs
-            ),
-            _ROWS,
-            device,
+            kernels.rows_kernel(rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune, signs=signs), _ROWS, device
         )
         division = make_division(per_row // warp_blocks if way == 3 else per_row)
         threads = part.blocks * fmt.k // tune.values
@@ -142,15 +134,7 @@ def plan_rows(
 
 
 def plan_square(
-    rules: KernelRules,
-    matrix: Matrix,
-    dtype: str,
-    device: int,
-    extent: tuple[int, int],
-    *,
-    aligned: int,
-    tiled: bool,
-    stochastic: bool,
+    rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, aligned: int, tiled: bool, stochastic: bool
 ) -> list[Launch]:
     """Blocks of k x k, of rows whose elements follow one another; a ragged end, below too, counts as zeros."""
     k = rules.fmt.k
@@ -183,9 +167,7 @@ def plan_columns(
     loose = dtype == "float32" or bool(rows % 32 or columns % 2 or pitch % 2 or aligned % 4)
     find = kernels.tune_columns if signs is None else kernels.tune_transformed_columns
     tune = find(rules.fmt.name, dtype, loose=loose)
-    source = kernels.columns_kernel(
-        rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic, tuning=tune, signs=signs
-    )
+    source = kernels.columns_kernel(rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic, tuning=tune, signs=signs)
     kernel = get_kernel(source, _COLUMNS, device)
     padded = -(-rows // k) * k
     grid = kernels.columns_grid(rows, columns, dtype, tune)
@@ -272,17 +254,11 @@ def make_plan(
         if square:
             if not along:
                 raise NotAMatrixError("16 x 16 blocks are read along rows that follow one another")
-            launches += plan_square(
-                rules, matrix, dtype, device, extent, aligned=aligned, tiled=tiled, stochastic=counted
-            )
+            launches += plan_square(rules, matrix, dtype, device, extent, aligned=aligned, tiled=tiled, stochastic=counted)
         elif along and fits and fast:
-            launches += plan_rows(
-                rules, matrix, dtype, device, extent, source=source, tiled=tiled, stochastic=counted, signs=signs
-            )
+            launches += plan_rows(rules, matrix, dtype, device, extent, source=source, tiled=tiled, stochastic=counted, signs=signs)
         elif fast and fits_columns(matrix, block.k):
-            launches += plan_columns(
-                rules, matrix, dtype, device, aligned=aligned, tiled=tiled, stochastic=counted, signs=signs
-            )
+            launches += plan_columns(rules, matrix, dtype, device, aligned=aligned, tiled=tiled, stochastic=counted, signs=signs)
         elif signs is not None:
             raise NotAMatrixError("the plain kernel has no transform; a copy has rows that follow one another")
         else:

@@ -19,9 +19,7 @@ CERTIFY_TILE = 64
 RECORDS_ELEMENTS = 8192
 
 
-def _source(
-    file: str, function: str, defines: dict[str, object], rules: KernelRules | None = None, *, shared: int = 0
-) -> KernelSource:
+def _source(file: str, function: str, defines: dict[str, object], rules: KernelRules | None = None, *, shared: int = 0) -> KernelSource:
     return KernelSource(
         file=file,
         function=function,
@@ -105,12 +103,7 @@ def can_copy(fmt: AffineFormat, k: int) -> bool:
 
 def gemv_affine_kernel(fmt: AffineFormat, output: str, tuning: GemvTuning, shared: int = 0) -> KernelSource:
     """`gemv_affine`, and the bytes of shared memory of a launch."""
-    return _source(
-        "gemv_affine.cu",
-        "gemv_affine",
-        _affine_defines(fmt) | {"MX_OUTPUT": INPUTS[output], **tuning.defines()},
-        shared=shared,
-    )
+    return _source("gemv_affine.cu", "gemv_affine", _affine_defines(fmt) | {"MX_OUTPUT": INPUTS[output], **tuning.defines()}, shared=shared)
 
 
 # Sparse codes
@@ -161,9 +154,7 @@ def list_product_kernels() -> list[KernelSource]:
     found = [certify_kernel(), *(exact_kernel(block, tiled=tiled) for block in BLOCKS.values() for tiled in (False, True))]
     found += [bias_kernel(dtype) for dtype in INPUTS]
     for fmt in AFFINE_FORMATS:
-        found += [
-            affine_kernel(fmt, rule, output, AffineTuning()) for rule in list_contracts(fmt) for output in INPUTS
-        ]
+        found += [affine_kernel(fmt, rule, output, AffineTuning()) for rule in list_contracts(fmt) for output in INPUTS]
         found += [
             gemv_affine_kernel(fmt, output, tuning)
             for output in INPUTS
@@ -175,9 +166,7 @@ def list_product_kernels() -> list[KernelSource]:
         found += [records_kernel(rules, function) for function in ("pack_records", "unpack_records")]
     for name, two_level in (("mxfp4", False), ("nvfp4", False), ("nvfp4", True)):
         rules = generate_rules(None, name, two_level=two_level)
-        found += [
-            sparse_kernel(rules, output, pairs=pairs, tuning=SparseTuning()) for output in INPUTS for pairs in (False, True)
-        ]
+        found += [sparse_kernel(rules, output, pairs=pairs, tuning=SparseTuning()) for output in INPUTS for pairs in (False, True)]
     return list(dict.fromkeys(found))
 
 

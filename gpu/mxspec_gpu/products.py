@@ -157,9 +157,7 @@ def _multiply_vectors(view: View, weights: _Weights, alpha: Any, added: View | N
         _launch_bias(view_array(sums, "sums").pointer, added, target, wanted, device, stream, rows, n)
 
 
-def _launch_bias(
-    sums: int, added: View, target: View, dtype: str, device: int, stream: int, rows: int, n: int
-) -> None:
+def _launch_bias(sums: int, added: View, target: View, dtype: str, device: int, stream: int, rows: int, n: int) -> None:
     kernel = get_kernel(product_kernels.bias_kernel(dtype), _BIAS, device)
     count = rows * n
     with OnDevice(device):

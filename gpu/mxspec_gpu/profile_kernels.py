@@ -73,9 +73,7 @@ def list_step_launches() -> Launches:
         launches.append((f"{fmt} quantize, the real kernel", partial(api.quantize, x, fmt, **options)))
     for fmt in ("mxfp4", "nvfp4"):
         launches.append((f"{fmt} product with 1 vector", partial(lookup.gemv, vector, *draw_blocks(fmt, LARGE), fmt)))
-        launches.append(
-            (f"{fmt} sparse product with 1 vector", partial(sparse_gemv, vector, *draw_sparse(fmt, LARGE), fmt))
-        )
+        launches.append((f"{fmt} sparse product with 1 vector", partial(sparse_gemv, vector, *draw_sparse(fmt, LARGE), fmt)))
     torch.cuda.synchronize()
     return launches
 
@@ -155,39 +153,17 @@ def _profile(steps: bool) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         log, names = Path(folder, "log.csv"), Path(folder, "names.json")
-        ncu = [
-            "ncu",
-            "--clock-control",
-            "none",
-            "--target-processes",
-            "all",
-            "--csv",
-            "--page",
-            "raw",
-            "-k",
-            f"regex:^({_KERNELS})$",
-        ]
-        run = [
-            sys.executable,
-            "-m",
-            "mxspec_gpu.profile_kernels",
-            "--launch",
-            str(names),
-            *(["--steps"] if steps else []),
-        ]
+        ncu = ["ncu", "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "-k", f"regex:^({_KERNELS})$"]
+        run = [sys.executable, "-m", "mxspec_gpu.profile_kernels", "--launch", str(names), *(["--steps"] if steps else [])]
         subprocess.run([*ncu, "--metrics", ",".join(METRICS), "--log-file", str(log), *run], check=True)
         rows = parse_report(log.read_text("utf-8"), json.loads(names.read_text("utf-8")))
-    version = (
-        subprocess.run(["ncu", "--version"], check=True, capture_output=True, text=True).stdout.strip().splitlines()[-1]
-    )
+    version = subprocess.run(["ncu", "--version"], check=True, capture_output=True, text=True).stdout.strip().splitlines()[-1]
     return {
         "what": f"Nsight Compute's counters of one launch of each kernel, {SIZE} x {SIZE}",
         **describe_environment(),
         "ncu": version,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "command": " ".join(
-            [*ncu, "--metrics", "METRICS", "python -m mxspec_gpu.profile_kernels --launch NAMES", *run[5:]]
-        ),
+        "command": " ".join([*ncu, "--metrics", "METRICS", "python -m mxspec_gpu.profile_kernels --launch NAMES", *run[5:]]),
         "metrics": METRICS,
         "rows": rows,
     }

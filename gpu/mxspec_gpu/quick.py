@@ -99,16 +99,7 @@ def _plain_seed(seed: Any) -> bool:
 
 
 def remember(
-    view: View,
-    plan: Plan,
-    x: Any,
-    fmt: Any,
-    profile: Any,
-    axis: Any,
-    tensor_scale: Any,
-    layout: Any,
-    pad: Any,
-    seed: Any,
+    view: View, plan: Plan, x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any
 ) -> None:
     """Keep a call that went well, if it is plain and comes to one launch."""
     if len(plan.launches) != 1 or not isinstance(plan.launches[0], KernelLaunch):
@@ -138,9 +129,7 @@ def remember(
     )  # fmt: skip
 
 
-def run_again(
-    x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any, out: Any
-) -> Plan | None:
+def run_again(x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any, out: Any) -> Plan | None:
     """Queue a call of a known kind into its outputs; None, with nothing done, where it is not known or something does not fit."""
     last = _calls.last
     if (
@@ -239,12 +228,7 @@ def _run_cupy(
 
 def _launch(known: Known, x: int, codes: int, scales: int, tensor: int, seed: int | None) -> Plan | None:
     """Queue it, where outputs are aligned and apart from x and each other, on the current device."""
-    codes_end, scales_end, low, high = (
-        codes + known.codes_bytes,
-        scales + known.scales_bytes,
-        x + known.low,
-        x + known.high,
-    )
+    codes_end, scales_end, low, high = (codes + known.codes_bytes, scales + known.scales_bytes, x + known.low, x + known.high)
     device = known.device
     if (
         (codes | scales) & 15 or (codes < high and low < codes_end) or (scales < high and low < scales_end)
@@ -268,12 +252,7 @@ def find_output(array: Any, shape: tuple[int, ...], device: int) -> int:
     torch = sys.modules.get("torch")
     pointer = 0
     if torch is not None and type(array) is torch.Tensor:
-        if (
-            array.shape == shape
-            and array.dtype is torch.uint8
-            and array.is_contiguous()
-            and array.get_device() == device
-        ):
+        if array.shape == shape and array.dtype is torch.uint8 and array.is_contiguous() and array.get_device() == device:
             pointer = array.data_ptr()
     elif type(array) is import_cupy().ndarray:
         data = array.data

@@ -15,16 +15,7 @@ from mxspec.profiles.schema import Profile
 from mxspec_gpu import product_kernels
 from mxspec_gpu.api import check_packed, check_values_output, quantize
 from mxspec_gpu.arguments import check_apart, check_float_name, check_format
-from mxspec_gpu.arrays import (
-    OnDevice,
-    View,
-    copy_contiguous,
-    current_stream,
-    empty_array,
-    upload_array,
-    view_array,
-    view_output,
-)
+from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, upload_array, view_array, view_output
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel
 
 #: Format -> bytes and elements of a record.
@@ -82,9 +73,7 @@ def dequantize_records(records: Any, fmt: str | BlockFormat, *, dtype: str = "bf
     check_values_output(target, dtype, shape, held.device)
     check_apart([("out", *target.range)], [("records", *held.range)])
     if count:
-        source = product_kernels.records_kernel(
-            product_kernels.records_rules(block.name), "dequantize_records", dtype
-        )
+        source = product_kernels.records_kernel(product_kernels.records_rules(block.name), "dequantize_records", dtype)
         kernel = get_kernel(source, _DEQUANTIZE, held.device)
         stream = current_stream(held.library, held.device)
         with OnDevice(held.device):
@@ -124,8 +113,7 @@ def pack_records(codes: Any, scales: Any, fmt: str | BlockFormat) -> Any:
     size, elements = RECORDS[block.name]
     if view.shape[-1] * 2 % elements:
         raise ValueError(
-            f"codes have shape {view.shape}, {view.shape[-1] * 2} in a row; a record of {block.name} holds {elements}: pad the "
-            "last axis"
+            f"codes have shape {view.shape}, {view.shape[-1] * 2} in a row; a record of {block.name} holds {elements}: pad the last axis"
         )
     count = view.size * 2 // elements
     _check_count(count)

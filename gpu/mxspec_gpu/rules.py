@@ -15,35 +15,9 @@ import numpy as np
 
 from mxspec import elements
 from mxspec.arrays import ARRAYS
-from mxspec.expressions import (
-    AMAX,
-    ONE,
-    SF,
-    TMAX,
-    Apply,
-    Choose,
-    Domain,
-    Expr,
-    G,
-    M,
-    Op,
-    Q,
-    S,
-    Test,
-    X,
-    evaluate,
-    exact,
-    f32,
-    leaves,
-)
+from mxspec.expressions import AMAX, ONE, SF, TMAX, Apply, Choose, Domain, Expr, G, M, Op, Q, S, Test, X, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, get_block
-from mxspec.lowering import (
-    Language,
-    UnsupportedProfileError as UnsupportedProfileError,
-    list_departures,
-    lost_codes,
-    special_bytes,
-)
+from mxspec.lowering import Language, UnsupportedProfileError as UnsupportedProfileError, list_departures, lost_codes, special_bytes
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import (
     TENSOR_LEAF,

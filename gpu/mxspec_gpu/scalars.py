@@ -10,16 +10,7 @@ from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec_gpu import kernels
 from mxspec_gpu.arguments import check_float_array, check_format, check_overflow, check_scalar, check_sr_bits
-from mxspec_gpu.arrays import (
-    OnDevice,
-    View,
-    copy_contiguous,
-    current_stream,
-    empty_array,
-    is_capturing,
-    read_integer,
-    view_array,
-)
+from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, is_capturing, read_integer, view_array
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import I32, POINTER, U32, U64, get_kernel
 
@@ -34,9 +25,7 @@ def _spread(count: int) -> tuple[int, int]:
 def _nan_codes(fmt: ElementFormat | ScaleFormat, nan: str | NanPolicy | None) -> tuple[int, int]:
     policy = default_nan_policy(fmt) if nan is None else NanPolicy(nan)
     if policy is NanPolicy.RAISE:
-        raise ValueError(
-            "nan='raise' would have to wait for the GPU; pass another policy, or use mxspec.encode (NumPy)"
-        )
+        raise ValueError("nan='raise' would have to wait for the GPU; pass another policy, or use mxspec.encode (NumPy)")
     return reals.nan_codes(fmt, policy)
 
 
@@ -111,9 +100,7 @@ class _Widths:
         if not check or bits == 8 or not codes.size:
             return
         if is_capturing(stream):
-            raise ValueError(
-                "check=True has to wait for the GPU, which a stream that is being captured cannot; pass check=False"
-            )
+            raise ValueError("check=True has to wait for the GPU, which a stream that is being captured cannot; pass check=False")
         self._first = empty_array((1,), "int64", codes.library, codes.device)
         self.pointer = view_array(self._first).pointer
         import_cupy().cuda.runtime.memsetAsync(self.pointer, 0xFF, 8, stream)
@@ -142,9 +129,7 @@ def decode(codes: Any, element: str | ElementFormat | ScaleFormat, *, check: boo
     with OnDevice(view.device):
         widths = _Widths(view, fmt.bits, stream, check=check)
         if view.size:
-            kernel = get_kernel(
-                kernels.scalar_kernel("decode_scalars", fmt.name), POINTER + U64 + POINTER * 2, view.device
-            )
+            kernel = get_kernel(kernels.scalar_kernel("decode_scalars", fmt.name), POINTER + U64 + POINTER * 2, view.device)
             pointer = view_array(out).pointer
             kernel.launch(_spread(view.size), 256, stream, view.pointer, view.size, pointer, widths.pointer)
         widths.refuse(fmt.name)
@@ -171,9 +156,7 @@ def unpack(codes: Any, fmt: str | BlockFormat) -> Any:
     if target.size:
         stream = current_stream(view.library, view.device)
         with OnDevice(view.device):
-            kernel = get_kernel(
-                kernels.scalar_kernel("unpack_codes", element.name), POINTER + U64 + POINTER, view.device
-            )
+            kernel = get_kernel(kernels.scalar_kernel("unpack_codes", element.name), POINTER + U64 + POINTER, view.device)
             kernel.launch(_spread(target.size), 256, stream, view.pointer, target.size, target.pointer)
     return out
 
@@ -188,9 +171,7 @@ def pack(codes: Any, fmt: str | BlockFormat, *, check: bool = True) -> Any:
     element = block.element
     length = _last_axis(view)
     if length * element.bits % 8:
-        raise ValueError(
-            f"{length} codes of {element.bits} bits do not fill whole bytes; pad them to whole blocks of {block.k}"
-        )
+        raise ValueError(f"{length} codes of {element.bits} bits do not fill whole bytes; pad them to whole blocks of {block.k}")
     out = empty_array((*view.shape[:-1], length * element.bits // 8), "uint8", view.library, view.device)
     target, stream = view_array(out), current_stream(view.library, view.device)
     with OnDevice(view.device):
@@ -198,8 +179,6 @@ def pack(codes: Any, fmt: str | BlockFormat, *, check: bool = True) -> Any:
         if target.size:
             types = POINTER + U64 * 2 + POINTER * 2
             kernel = get_kernel(kernels.scalar_kernel("pack_codes", element.name), types, view.device)
-            kernel.launch(
-                _spread(target.size), 256, stream, view.pointer, target.size, view.size, target.pointer, widths.pointer
-            )
+            kernel.launch(_spread(target.size), 256, stream, view.pointer, target.size, view.size, target.pointer, widths.pointer)
         widths.refuse(element.name)
     return out

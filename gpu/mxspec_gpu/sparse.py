@@ -59,8 +59,7 @@ def sparse_dequantize(
     target = view_output(out)
     check_values_output(target, dtype, shape, codes.device)
     check_apart(
-        [("out", *target.range)],
-        [(name, *v.range) for name, v in (("kept", codes), ("metadata", nibbles), ("scales", scale_view))],
+        [("out", *target.range)], [(name, *v.range) for name, v in (("kept", codes), ("metadata", nibbles), ("scales", scale_view))]
     )
     if eights:
         tuning = product_kernels.SparseTuning()

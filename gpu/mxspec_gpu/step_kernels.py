@@ -98,9 +98,7 @@ def list_step_kernels() -> list[KernelSource]:
             for function in ("dequantize_elements", "dequantize_records_each")
             for dtype in HALVES
         ]
-        found += [
-            sparse_gemv_kernel(name, output, batch, tune_sparse_gemv(name, batch)) for output in INPUTS for batch in (8, 16)
-        ]
+        found += [sparse_gemv_kernel(name, output, batch, tune_sparse_gemv(name, batch)) for output in INPUTS for batch in (8, 16)]
     for profile, fmt, two_level in STEP_LEVELS:
         rules = generate_rules(profile, fmt, two_level=two_level)
         found += [step_ways_kernel(rules, way, dtype) for way in WAYS for dtype in HALVES]

@@ -16,16 +16,7 @@ from mxspec_gpu import step_kernels
 from mxspec_gpu.affine import check_affine, check_parts
 from mxspec_gpu.api import check_packed, check_values_output, find_dequantize_rules, scale_shape
 from mxspec_gpu.arguments import check_apart, check_format, check_layout
-from mxspec_gpu.arrays import (
-    ITEM_BYTES,
-    OnDevice,
-    View,
-    copy_contiguous,
-    current_stream,
-    empty_array,
-    view_array,
-    view_output,
-)
+from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import POINTER, U32, get_kernel
 from mxspec_gpu.product_kernels import records_rules

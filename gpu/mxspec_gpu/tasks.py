@@ -82,19 +82,11 @@ def _loose() -> list[Task]:
     for source, what in (("shifted", "one element off"), ("odd", "odd width")):
         for kind in ("quantize", "columns"):
             found += [
-                Task(
-                    name=f"{f} quantize{' columns' * (kind == 'columns')}, {what}",
-                    kind=kind,
-                    fmt=f,
-                    profile=p,
-                    source=source,
-                    **once,
-                )
+                Task(name=f"{f} quantize{' columns' * (kind == 'columns')}, {what}", kind=kind, fmt=f, profile=p, source=source, **once)
                 for f, p in _NORMATIVE
             ]
     found += [
-        Task(name=f"{f} quantize columns of float32", kind="columns", fmt=f, profile=p, dtype="float32", **once)
-        for f, p in _NORMATIVE
+        Task(name=f"{f} quantize columns of float32", kind="columns", fmt=f, profile=p, dtype="float32", **once) for f, p in _NORMATIVE
     ]
     found.append(
         Task(
@@ -122,14 +114,7 @@ def _recipe() -> list[Task]:
                 )
             )  # fmt: skip
     found.append(
-        Task(
-            name="tensor amax after the transform",
-            kind="amax",
-            fmt="nvfp4",
-            profile=profile,
-            transformed=True,
-            shapes=(LARGE, MIDDLE),
-        )
+        Task(name="tensor amax after the transform", kind="amax", fmt="nvfp4", profile=profile, transformed=True, shapes=(LARGE, MIDDLE))
     )
     return found
 
@@ -155,14 +140,7 @@ def _lookups() -> list[Task]:
 def _list_tasks() -> tuple[Task, ...]:
     plain = _plain()
     tiled = [
-        Task(
-            name=f"{t.name}, 128x4 tiles",
-            kind="quantize",
-            fmt=t.fmt,
-            profile=t.profile,
-            tiled=True,
-            shapes=(LARGE, MIDDLE),
-        )
+        Task(name=f"{t.name}, 128x4 tiles", kind="quantize", fmt=t.fmt, profile=t.profile, tiled=True, shapes=(LARGE, MIDDLE))
         for t in plain
         if t.profile in ("mx-floor", "nvfp4-te")
     ]
@@ -174,14 +152,7 @@ def _list_tasks() -> tuple[Task, ...]:
         for f in ("mxfp4", "nvfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8")
     ]  # fmt: skip
     tiled += [
-        Task(
-            name=f"{t.name}, 128x4 tiles",
-            kind="dequantize",
-            fmt=t.fmt,
-            profile=t.profile,
-            tiled=True,
-            shapes=(LARGE, MIDDLE),
-        )
+        Task(name=f"{t.name}, 128x4 tiles", kind="dequantize", fmt=t.fmt, profile=t.profile, tiled=True, shapes=(LARGE, MIDDLE))
         for t in back
     ]
     columns_least = {"mxfp8_e4m3": (90, 94), "mxfp4": (90, 95), "mxfp6_e2m3": (85, 89), "nvfp4": (72, 77)}
@@ -192,10 +163,7 @@ def _list_tasks() -> tuple[Task, ...]:
         for f, p in _NORMATIVE
     ]  # fmt: skip
     both_most = {"mxfp8_e4m3": 335, "mxfp4": 280, "nvfp4": 371}
-    both = [
-        Task(name=f"{f} quantize rows and columns", kind="both", fmt=f, profile=p, most=both_most.get(f))
-        for f, p in _NORMATIVE
-    ]
+    both = [Task(name=f"{f} quantize rows and columns", kind="both", fmt=f, profile=p, most=both_most.get(f)) for f, p in _NORMATIVE]
     stochastic = Task(
         name="mxfp4 quantize, stochastic", kind="quantize", fmt="mxfp4", profile="mx-floor", stochastic=True, floor=75, goal=90
     )  # fmt: skip
@@ -217,11 +185,7 @@ def count_bytes(task: Task, shape: Shape) -> tuple[int, int]:
     block = get_block(task.fmt)
     rows, columns = task.shape_of(shape)
     item = ITEM_BYTES[task.dtype]
-    padded = (
-        rows * (-(-columns // block.k) * block.k)
-        if task.kind != "columns"
-        else columns * (-(-rows // block.k) * block.k)
-    )
+    padded = rows * (-(-columns // block.k) * block.k) if task.kind != "columns" else columns * (-(-rows // block.k) * block.k)
     codes, scales = padded * block.element.bits // 8, padded // block.k
     if task.kind == "amax":
         return rows * columns * item, 0

@@ -40,8 +40,7 @@ def take_alpha(alpha: Any, device: int) -> tuple[int, int, Any]:
     view = view_array(alpha, "alpha")
     if view.dtype != "float32" or view.size != 1 or view.device != device:
         raise ValueError(
-            f"alpha has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass a number, or one float32 on "
-            f"device {device}"
+            f"alpha has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass a number, or one float32 on device {device}"
         )
     return view.pointer, 0, view.owner
 

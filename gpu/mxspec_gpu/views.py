@@ -92,9 +92,7 @@ def split_launches(rows: int, blocks_of_row: int, most: int, *, tiled: bool) -> 
             yield Launch(first, min(most, total - first), rows, first)
         return
     if blocks_of_row > most:
-        raise ValueError(
-            f"rows have {blocks_of_row} blocks; in scale_layout='128x4' at most {most} can be done, pass 'row-major'"
-        )
+        raise ValueError(f"rows have {blocks_of_row} blocks; in scale_layout='128x4' at most {most} can be done, pass 'row-major'")
     # All rows, or whole tiles of rows, or where not even 128 rows fit, one row at a time.
     step = rows if total <= most else most // blocks_of_row // TILE_ROWS * TILE_ROWS or 1
     for row in range(0, rows, step):

@@ -129,9 +129,7 @@ def add_to_odd(a: Values, b: Values) -> Values:
 _ODD = _Odd()
 
 
-def dequantize_groups(
-    codes: Codes, scales: Values, offsets: Values, fmt: AffineFormat, contract: AffineContract, dtype: str
-) -> Values:
+def dequantize_groups(codes: Codes, scales: Values, offsets: Values, fmt: AffineFormat, contract: AffineContract, dtype: str) -> Values:
     """Values [..., g] in `dtype` of codes [..., g] under scales and offsets [...]: the contract's, rounded once more to
     `dtype` where that is another."""
     bound = {"q": codes.astype(np.float32), "s": scales.astype(np.float32)[..., None]}

@@ -53,9 +53,7 @@ def round_certainly(
     Raises ValueError for an expression that is too long for the certificate.
     """
     if sum(isinstance(e, Apply) for e in walk(expr)) > _MOST_OPERATIONS:
-        raise ValueError(
-            f"{expr} has more than {_MOST_OPERATIONS} operations; float64's error is not known to be small"
-        )
+        raise ValueError(f"{expr} has more than {_MOST_OPERATIONS} operations; float64's error is not known to be small")
     with np.errstate(all="ignore"):
         value = evaluate(expr, dict(bound), ARRAYS).astype(np.float64)
         result = np.array(rounding(value))
@@ -67,9 +65,7 @@ def round_certainly(
     if unsure.any():
         names = sorted(leaves(expr))
         whole = {n: np.broadcast_to(bound[n], value.shape)[unsure] for n in names}
-        result[unsure] = [
-            exactly(_rational(expr, {n: Fraction(float(whole[n][i])) for n in names})) for i in range(int(unsure.sum()))
-        ]
+        result[unsure] = [exactly(_rational(expr, {n: Fraction(float(whole[n][i])) for n in names})) for i in range(int(unsure.sum()))]
     return result
 
 

@@ -89,10 +89,7 @@ _ZERO = (
     ),
 )  # fmt: skip
 
-CONTRACTS: dict[Offset, dict[str, AffineContract]] = {
-    Offset.BIAS: {c.name: c for c in _BIAS},
-    Offset.ZERO: {c.name: c for c in _ZERO},
-}
+CONTRACTS: dict[Offset, dict[str, AffineContract]] = {Offset.BIAS: {c.name: c for c in _BIAS}, Offset.ZERO: {c.name: c for c in _ZERO}}
 
 
 def list_contracts(fmt: str | AffineFormat) -> tuple[AffineContract, ...]:
@@ -108,9 +105,7 @@ def get_contract(name: str | AffineContract, fmt: str | AffineFormat) -> AffineC
     affine = get_affine(fmt)
     if isinstance(name, AffineContract):
         if name.offset is not affine.offset:
-            raise ValueError(
-                f"contract {name.name} is of a {name.offset.value}; {affine.name} stores a {affine.offset.value}"
-            )
+            raise ValueError(f"contract {name.name} is of a {name.offset.value}; {affine.name} stores a {affine.offset.value}")
         return name
     known = CONTRACTS[affine.offset]
     if name not in known:

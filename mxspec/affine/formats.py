@@ -52,13 +52,9 @@ class AffineFormat:
         for part in ("bits", "group"):
             object.__setattr__(self, part, as_index(getattr(self, part), part))
         if not 1 <= self.bits <= MOST_BITS:
-            raise ValueError(
-                f"bits = {self.bits!r}; allowed are 1 to {MOST_BITS}, in checkpoints {', '.join(map(str, BITS))}"
-            )
+            raise ValueError(f"bits = {self.bits!r}; allowed are 1 to {MOST_BITS}, in checkpoints {', '.join(map(str, BITS))}")
         if not 1 <= self.group <= MOST_GROUP:
-            raise ValueError(
-                f"group = {self.group!r}; allowed are 1 to {MOST_GROUP}, in checkpoints {', '.join(map(str, GROUPS))}"
-            )
+            raise ValueError(f"group = {self.group!r}; allowed are 1 to {MOST_GROUP}, in checkpoints {', '.join(map(str, GROUPS))}")
         if self.dtype not in FLOATS:
             raise ValueError(f"dtype = {self.dtype!r} of scales; allowed are {', '.join(FLOATS)}")
         object.__setattr__(self, "offset", Offset(self.offset))
@@ -117,8 +113,7 @@ def get_affine(name: str | AffineFormat) -> AffineFormat:
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if found is None:
         raise ValueError(
-            f"unknown affine format {name!r}; write int<bits>-g<group>-<bias or zero>-<dtype of the scales>, "
-            "such as int4-g64-bias-float16"
+            f"unknown affine format {name!r}; write int<bits>-g<group>-<bias or zero>-<dtype of the scales>, such as int4-g64-bias-float16"
         )
     bits, group, offset, dtype = found.groups()
     return AffineFormat(bits=int(bits), group=int(group), offset=Offset(offset), dtype=dtype)

@@ -39,9 +39,7 @@ def _negative(a: Expr) -> Expr:
     return f32.mul(_MINUS_ONE, a)
 
 
-_DOCUMENT = (
-    "tiny-llm, week 2 day 2-3: scale = (max - min) / (2^bits - 1), bias = min, code = round((value - bias) / scale)"
-)
+_DOCUMENT = "tiny-llm, week 2 day 2-3: scale = (max - min) / (2^bits - 1), bias = min, code = round((value - bias) / scale)"
 
 MINMAX = AffineProfile(
     id="affine-minmax",
@@ -83,20 +81,14 @@ MLX = AffineProfile(
         Step("bias", if_equal(Leaf("whole"), ZERO, ZERO, Leaf("edge"))),
     ),
     element=(Step("code", f32.div(f32.sub(X, _BIAS), _SCALE), whole=True),),
-    unspecified=(
-        "a NaN is converted to an integer, which C++ leaves undefined: code 0 on x86-64",
-        "1-bit codes follow another rule",
-    ),
+    unspecified=("a NaN is converted to an integer, which C++ leaves undefined: code 0 on x86-64", "1-bit codes follow another rule"),
 )
 
 _GPTQ = "IST-DASLab/gptq at 2d65066e, quant.py: Quantizer.find_params (mse off), quantize"
 _TORCH_WITNESS = "torch 2.13.0 on Linux x86-64: reports/affine/torch.json"
 _OVERFLOW = ("a range beyond the dtype: the zero point is NaN, which no integer is",)
 _LOW, _HIGH, _LEVEL = Leaf("low"), Leaf("high"), Leaf("level")
-_GPTQ_CODE = (
-    Step("level", f32.div(X, _SCALE), whole=True),
-    Step("code", clamp(f32.add(_LEVEL, _ZERO), ZERO, BINS)),
-)
+_GPTQ_CODE = (Step("level", f32.div(X, _SCALE), whole=True), Step("code", clamp(f32.add(_LEVEL, _ZERO), ZERO, BINS)))
 
 GPTQ = AffineProfile(
     id="gptq/asymmetric",
@@ -110,13 +102,8 @@ GPTQ = AffineProfile(
     group=(
         Step("below", minimum(LO, ZERO)),
         Step("above", maximum(HI, ZERO)),
-        Step(
-            "low",
-            if_equal(Leaf("above"), ZERO, if_equal(Leaf("below"), ZERO, _MINUS_ONE, Leaf("below")), Leaf("below")),
-        ),
-        Step(
-            "high", if_equal(Leaf("below"), ZERO, if_equal(Leaf("above"), ZERO, const(1), Leaf("above")), Leaf("above"))
-        ),
+        Step("low", if_equal(Leaf("above"), ZERO, if_equal(Leaf("below"), ZERO, _MINUS_ONE, Leaf("below")), Leaf("below"))),
+        Step("high", if_equal(Leaf("below"), ZERO, if_equal(Leaf("above"), ZERO, const(1), Leaf("above")), Leaf("above"))),
         Step("scale", f32.div(f32.sub(_HIGH, _LOW), BINS)),
         Step("zero", f32.div(_negative(_LOW), _SCALE), whole=True),
     ),
@@ -161,16 +148,11 @@ def _awq(dtype: str, domain: Domained) -> AffineProfile:
             Step("level", domain.div(LO, _SCALE), whole=True),
             Step("zero", clamp(_negative(_LEVEL), ZERO, BINS)),
         ),
-        element=(
-            Step("level", domain.div(X, _SCALE), whole=True),
-            Step("code", clamp(domain.add(_LEVEL, _ZERO), ZERO, BINS)),
-        ),
+        element=(Step("level", domain.div(X, _SCALE), whole=True), Step("code", clamp(domain.add(_LEVEL, _ZERO), ZERO, BINS))),
     )
 
 
-_PROFILES = {
-    p.id: p for p in (MINMAX, MINMAX_FLOAT32, MLX, GPTQ, GPTQ_SYMMETRIC, *(_awq(n, d) for n, d in _DOMAINS.items()))
-}
+_PROFILES = {p.id: p for p in (MINMAX, MINMAX_FLOAT32, MLX, GPTQ, GPTQ_SYMMETRIC, *(_awq(n, d) for n, d in _DOMAINS.items()))}
 
 
 def list_affine_profiles(fmt: str | AffineFormat | None = None) -> tuple[AffineProfile, ...]:

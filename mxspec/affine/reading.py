@@ -26,15 +26,11 @@ def list_mlx_weights(path: str | Path) -> tuple[str, ...]:
     Raises ContainerError for what is no checkpoint.
     """
     tensors = open_checkpoint(path).tensors
-    bases = (
-        name.removesuffix(".weight") for name, t in tensors.items() if name.endswith(".weight") and t.dtype == "U32"
-    )
+    bases = (name.removesuffix(".weight") for name, t in tensors.items() if name.endswith(".weight") and t.dtype == "U32")
     return tuple(base for base in bases if all(f"{base}.{part}" in tensors for part in _PARTS))
 
 
-def read_mlx_weights(
-    path: str | Path, base: str, *, group_size: int | None = None, bits: int | None = None
-) -> QuantizedWeights:
+def read_mlx_weights(path: str | Path, base: str, *, group_size: int | None = None, bits: int | None = None) -> QuantizedWeights:
     """One weight matrix, with scales and biases in the dtype in which they are stored.
 
     Args:
@@ -53,15 +49,11 @@ def read_mlx_weights(
     parts = _find(checkpoint, base, path)
     words, scales = parts[0], parts[1]
     if len(words.shape) != 2 or len(scales.shape) != 2 or scales.shape[1] == 0:
-        raise ValueError(
-            f"{words.name} has shape {words.shape}, its scales {scales.shape}; a matrix [K, words] can be read"
-        )
+        raise ValueError(f"{words.name} has shape {words.shape}, its scales {scales.shape}; a matrix [K, words] can be read")
     told = _read_config(Path(path), base)
     group_size, bits = group_size or told.get("group_size"), bits or told.get("bits")
     product, rest = divmod(words.shape[1] * 32, scales.shape[1])
-    known = [
-        (g, b) for g in GROUPS for b in _BITS if g * b == product and group_size in (None, g) and bits in (None, b)
-    ]
+    known = [(g, b) for g in GROUPS for b in _BITS if g * b == product and group_size in (None, g) and bits in (None, b)]
     if rest or not known:
         raise ValueError(
             f"{base}: {words.shape[1]} words and {scales.shape[1]} groups to a row do not fit groups of {group_size or 'any size'} "
@@ -95,9 +87,7 @@ def _read_config(path: Path, base: str) -> dict[str, int]:
     own = whole.get(base)
     found = {**whole, **(own if isinstance(own, dict) else {})}
     if found.get("mode", "affine") != "affine":
-        raise ValueError(
-            f"config.json says mode {found['mode']!r} of {base}; affine weights have biases. Read it with mxspec.containers"
-        )
+        raise ValueError(f"config.json says mode {found['mode']!r} of {base}; affine weights have biases. Read it with mxspec.containers")
     return {key: found[key] for key in ("group_size", "bits") if isinstance(found.get(key), int)}
 
 
@@ -107,7 +97,5 @@ def _read(tensor: Tensor) -> npt.NDArray[Any]:
     elif tensor.dtype in _FLOATS:
         dtype = output_dtype(_FLOATS[tensor.dtype])
     else:
-        raise TypeError(
-            f"{tensor.name} is {tensor.dtype}; MLX writes U32 words, and scales and biases as {', '.join(_FLOATS)}"
-        )
+        raise TypeError(f"{tensor.name} is {tensor.dtype}; MLX writes U32 words, and scales and biases as {', '.join(_FLOATS)}")
     return np.frombuffer(read_at(tensor, 0, tensor.size), dtype).reshape(tensor.shape)

@@ -167,9 +167,7 @@ def check_parts(codes: Values, scales: Values, offsets: Values, fmt: AffineForma
                 "read as bfloat16 is another number"
             )
         if array.shape != wanted:
-            raise ValueError(
-                f"{what} have shape {array.shape}; codes of shape {codes.shape} in groups of {fmt.group} need {wanted}"
-            )
+            raise ValueError(f"{what} have shape {array.shape}; codes of shape {codes.shape} in groups of {fmt.group} need {wanted}")
     for array, what in ((codes, "codes"), *(((offsets, plural),) if fmt.offset is Offset.ZERO else ())):
         if array.size and int(array.max()) > fmt.bins:
             raise ValueError(f"{what} hold {int(array.max())}; {fmt.bits} bits allow 0 to {fmt.bins}")

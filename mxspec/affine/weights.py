@@ -40,9 +40,7 @@ class QuantizedWeights:
     def __post_init__(self) -> None:
         AffineFormat(bits=self.bits, group=self.group_size)
         if self.weight.dtype != np.uint32:
-            raise TypeError(
-                f"weight is {self.weight.dtype}; pass uint32 words, {32 // self.bits} codes of {self.bits} bits in each"
-            )
+            raise TypeError(f"weight is {self.weight.dtype}; pass uint32 words, {32 // self.bits} codes of {self.bits} bits in each")
         for array, what in ((self.scales, "scales"), (self.biases, "biases")):
             if array.dtype.name not in FLOATS:
                 raise TypeError(
@@ -80,9 +78,7 @@ class QuantizedWeights:
     @property
     def tensor(self) -> AffineTensor:
         """The same with one code in a byte."""
-        return AffineTensor(
-            format=self.format, codes=unpack_words(self.weight, self.bits), scales=self.scales, offsets=self.biases
-        )
+        return AffineTensor(format=self.format, codes=unpack_words(self.weight, self.bits), scales=self.scales, offsets=self.biases)
 
     def dequantize(self, dtype: object = "float32", *, contract: str | AffineContract = "exact") -> Values:
         """The matrix [K, N]; as `AffineTensor.dequantize`."""
@@ -95,20 +91,14 @@ class QuantizedWeights:
         Raises ValueError for zero points, and where a row does not fill its last word.
         """
         if tensor.biases is None:
-            raise ValueError(
-                f"{tensor.format.name} has zero points; QuantizedWeights hold biases (b = -z * s, where that is exact)"
-            )
+            raise ValueError(f"{tensor.format.name} has zero points; QuantizedWeights hold biases (b = -z * s, where that is exact)")
         words = pack_words(tensor.codes, tensor.bits)
         return QuantizedWeights(words, tensor.scales, tensor.biases, tensor.group, tensor.bits)
 
     @staticmethod
-    def from_dense(
-        w: npt.ArrayLike, *, group_size: int = 64, bits: int = 4, profile: str | None = None
-    ) -> QuantizedWeights:
+    def from_dense(w: npt.ArrayLike, *, group_size: int = 64, bits: int = 4, profile: str | None = None) -> QuantizedWeights:
         """Quantize a matrix [K, N]; as `mxspec.affine.quantize`, with biases."""
-        return QuantizedWeights.from_tensor(
-            quantize(w, bits=bits, group=group_size, profile=profile, offset=Offset.BIAS)
-        )
+        return QuantizedWeights.from_tensor(quantize(w, bits=bits, group=group_size, profile=profile, offset=Offset.BIAS))
 
     @staticmethod
     def from_mlx_layer(layer: Any) -> QuantizedWeights:
@@ -119,9 +109,7 @@ class QuantizedWeights:
         """
         mode = getattr(layer, "mode", "affine")
         if mode != "affine":
-            raise ValueError(
-                f"the layer is quantized in mode {mode!r}; QuantizedWeights are affine. Read it with mxspec.dequantize"
-            )
+            raise ValueError(f"the layer is quantized in mode {mode!r}; QuantizedWeights are affine. Read it with mxspec.dequantize")
         weight, scales, biases = (_from_mlx(getattr(layer, name), name) for name in ("weight", "scales", "biases"))
         return QuantizedWeights(weight, scales, biases, int(layer.group_size), int(layer.bits))
 

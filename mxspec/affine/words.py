@@ -22,9 +22,7 @@ def pack_words(codes: npt.ArrayLike, bits: int) -> npt.NDArray[np.uint32]:
         raise TypeError(f"codes are {array.dtype}; pass uint8, one code in the low {bits} bits of each")
     if array.ndim == 0 or array.shape[-1] * bits % 32:
         k = array.shape[-1] if array.ndim else 0
-        raise ValueError(
-            f"k = {k} codes of {bits} bits do not fill whole 32-bit words; k * bits has to be a multiple of 32"
-        )
+        raise ValueError(f"k = {k} codes of {bits} bits do not fill whole 32-bit words; k * bits has to be a multiple of 32")
     if array.size and int(array.max()) >> bits:
         raise ValueError(f"codes hold {int(array.max())}; {bits} bits allow 0 to {(1 << bits) - 1}")
     each = np.unpackbits(array[..., None], axis=-1, count=bits, bitorder="little")

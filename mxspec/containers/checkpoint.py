@@ -257,6 +257,8 @@ def check_index(headers: list[Header], index: Index | None) -> list[str]:
             holders[tensor.name] = header.path.name
     if index is not None:
         said = index.weight_map
-        problems += [f"the index puts tensor {clip(n)} in {clip(f)}, which does not hold it" for n, f in said.items() if holders.get(n) != f]
+        problems += [
+            f"the index puts tensor {clip(n)} in {clip(f)}, which does not hold it" for n, f in said.items() if holders.get(n) != f
+        ]
         problems += [f"tensor {clip(n)} of {f} is not in the index" for n, f in holders.items() if n not in said]
     return problems

@@ -40,9 +40,7 @@ def _describe_mlx(stored: Mapping[str, Form]) -> dict[str, Any]:
     return {**describe(most), **{base: describe(f) for base, f in stored.items() if f.format_name != most.format_name}}
 
 
-def describe_config(
-    stored: Mapping[str, Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()
-) -> dict[str, Any] | None:
+def describe_config(stored: Mapping[str, Form], before: Any, *, inputs: bool, ignored: Sequence[str] = ()) -> dict[str, Any] | None:
     """The least `quantization_config` with which the convention's loaders know the tensors; None where it has none.
 
     stored: the forms of the tensors, by base name. before: what stood there. inputs: whether there are input scales. ignored: names of linear

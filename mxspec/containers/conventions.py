@@ -201,9 +201,7 @@ class Form(BaseForm):
         """Bits of one item of packed codes."""
         return 32 if self.codes.shape is CodeShape.WORDS else 8
 
-    def list_stored(
-        self, base: str, shape: Shape, scalars: Scalars, mark: str | None, scale_dtype: str | None = None
-    ) -> Iterator[Tensor]:
+    def list_stored(self, base: str, shape: Shape, scalars: Scalars, mark: str | None, scale_dtype: str | None = None) -> Iterator[Tensor]:
         """The stored tensors of a tensor of this shape, with the mark of this text; they have no place in a file yet."""
         items, nowhere = count_items(shape) or 0, Path()
         # Blocks hold their scales where these have no tensor of their own.
@@ -379,7 +377,9 @@ def require_form(convention: str, format_name: str, base: str | None = None) -> 
     form = find_form(convention, format_name)
     if form is None:
         known = ", ".join(dict.fromkeys(f.format_name for f in list_forms(convention)))
-        what = f"{convention} does not store {format_name}" if base is None else f"{base} is {format_name}, which {convention} does not store"
+        what = (
+            f"{convention} does not store {format_name}" if base is None else f"{base} is {format_name}, which {convention} does not store"
+        )
         raise ContainerError(f"{what}; it stores {known}")
     return form
 

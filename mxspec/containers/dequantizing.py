@@ -76,9 +76,7 @@ def dequantize_checkpoint(
     checkpoint = open_checkpoint(source, formats=formats)
     groups = checkpoint.require_groups("dequantize")
     folder = is_folder(checkpoint, Path(out), "safetensors", "plain numbers are written as")
-    dropped = [
-        t.name for g in groups for s, t in g.scalars.items() if g.form.tensor_scale is None or s != g.form.tensor_scale.suffix
-    ]
+    dropped = [t.name for g in groups for s, t in g.scalars.items() if g.form.tensor_scale is None or s != g.form.tensor_scale.suffix]
     return write_numbers(
         checkpoint, Path(out), groups, checkpoint.grouping.others, lambda group: _list_runs(group, dtype),
         {"what": "dequantize", "groups": [[g.base, g.form.convention, g.form.format_name, g.form.profile] for g in groups]},

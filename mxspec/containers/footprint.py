@@ -112,9 +112,7 @@ def sum_up(shares: Iterable[S]) -> tuple[S, ...]:
     return tuple(found.values())
 
 
-def measure_footprint(
-    source: str | Path | Checkpoint, *, formats: Collection[str] = (), apart: Collection[str] = ()
-) -> Footprint:
+def measure_footprint(source: str | Path | Checkpoint, *, formats: Collection[str] = (), apart: Collection[str] = ()) -> Footprint:
     """Where the bytes of a checkpoint are; only headers are read.
 
     source: a safetensors or GGUF file, an index of shards, a folder that holds one of these, or an open checkpoint.

@@ -203,9 +203,7 @@ def _make_ambiguous(several: Sequence[Group]) -> Doubt:
     return Doubt(first.base, first.form, first.members, (Fault(Misfit.AMBIGUOUS, first.codes.name, text, first.codes.offset),))
 
 
-def _candidates(
-    tensor: Tensor, tensors: Mapping[str, Tensor], container: str, marks: Mapping[str, Mark]
-) -> Iterator[tuple[Form, str]]:
+def _candidates(tensor: Tensor, tensors: Mapping[str, Tensor], container: str, marks: Mapping[str, Mark]) -> Iterator[tuple[Form, str]]:
     for form in FORMS:
         if form.container != container or tensor.dtype not in form.codes.dtypes:
             continue

@@ -15,12 +15,7 @@ from mxspec.containers.problems import ContainerError
 from mxspec.elements import as_float32
 
 #: Types of stored numbers that are read, and what their bytes are.
-PLAIN_DTYPES = {
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-    "F64": np.dtype("<f8"),
-}
+PLAIN_DTYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16), "F64": np.dtype("<f8")}
 
 
 def read_plain(tensor: Tensor, start: int, stop: int) -> npt.NDArray[np.float32]:

@@ -9,15 +9,7 @@ from pathlib import Path
 
 from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, StoredScales, interpret_scales, read_bits
-from mxspec.containers.conventions import (
-    CONVENTIONS,
-    MARK_KEY,
-    Form,
-    Scalars,
-    check_shape,
-    find_form,
-    require_form,
-)
+from mxspec.containers.conventions import CONVENTIONS, MARK_KEY, Form, Scalars, check_shape, find_form, require_form
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Header, Preamble
 from mxspec.containers.marks import name_format, read_layers, read_mark_text

@@ -234,7 +234,11 @@ def list_ignored(others: Sequence[Tensor]) -> list[str]:
 
 
 def choose_tensors(
-    checkpoint: Checkpoint, form: BaseForm, find_obstacle: Callable[[tuple[int, ...]], str | None], include: Sequence[str], exclude: Sequence[str]
+    checkpoint: Checkpoint,
+    form: BaseForm,
+    find_obstacle: Callable[[tuple[int, ...]], str | None],
+    include: Sequence[str],
+    exclude: Sequence[str],
 ) -> dict[str, Tensor]:
     """The tensors to quantize, by base name. find_obstacle: why a tensor of a shape is not written, or None.
 

@@ -108,9 +108,7 @@ def check_kind(form: Form, profile: Profile, *, convert: bool) -> None:
     place, rule = form.tensor_scale, profile.tensor
     if convert or place is None or rule is None or rule.native is place.kind:
         return
-    native = [
-        p.id for p in list_profiles(form.format, kind=Kind.NORMATIVE) if p.tensor is not None and p.tensor.native is place.kind
-    ]
+    native = [p.id for p in list_profiles(form.format, kind=Kind.NORMATIVE) if p.tensor is not None and p.tensor.native is place.kind]
     raise ContainerError(
         f"profile {profile.id} has a tensor scale of kind {rule.native.value}, and {form.convention} {form.format_name} stores "
         f"{place.kind.value}; choose a profile that has this kind ({', '.join(dict.fromkeys((form.profile, *native)))}), or pass "
@@ -133,9 +131,7 @@ def decode_values(bits: int, kind: TensorScaleKind, fmt: BlockFormat) -> npt.NDA
         return exact.astype(np.float32).astype(np.float64)
 
 
-def find_changes(
-    bits: int, kind: TensorScaleKind, new_bits: int, new_kind: TensorScaleKind, fmt: BlockFormat
-) -> npt.NDArray[np.int64]:
+def find_changes(bits: int, kind: TensorScaleKind, new_bits: int, new_kind: TensorScaleKind, fmt: BlockFormat) -> npt.NDArray[np.int64]:
     """How many float32 numbers lie between what (scale code, element code) decodes to under the old and the new scale.
 
     int64 [scale codes, element codes]; 0 where the value is the same, and under a NaN scale.

@@ -58,9 +58,7 @@ def write(
         raise TypeError(f"tensors is a {type(tensors).__name__}; pass a mapping of base names to BlockTensors")
     for base, tensor in tensors.items():
         if not isinstance(base, str) or not isinstance(tensor, BlockTensor):
-            raise TypeError(
-                f"tensors[{base!r}] is a {type(tensor).__name__}; pass names as keys and BlockTensors as values"
-            )
+            raise TypeError(f"tensors[{base!r}] is a {type(tensor).__name__}; pass names as keys and BlockTensors as values")
     for base in tensors:
         _check_unicode(base)
     for name, scale in _items(input_scales):
@@ -108,9 +106,7 @@ def _items(input_scales: object) -> Iterable[tuple[object, object]]:
     if input_scales is None:
         return ()
     if not isinstance(input_scales, Mapping):
-        raise TypeError(
-            f"input_scales is a {type(input_scales).__name__}; pass a mapping of base names to TensorScales"
-        )
+        raise TypeError(f"input_scales is a {type(input_scales).__name__}; pass a mapping of base names to TensorScales")
     return input_scales.items()
 
 

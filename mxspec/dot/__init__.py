@@ -18,24 +18,9 @@ import numpy.typing as npt
 from mxspec.blocktensor import BlockTensor
 from mxspec.dot.accumulators import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, get_accumulator
 from mxspec.dot.affine import affine_factor
-from mxspec.dot.contracts import (
-    CONTRACT_TEXTS,
-    EXACTLY,
-    OperandContract,
-    list_operand_contracts,
-    parse_operand_contract,
-)
+from mxspec.dot.contracts import CONTRACT_TEXTS, EXACTLY, OperandContract, list_operand_contracts, parse_operand_contract
 from mxspec.dot.explain import ClassVerdict, EpilogueStep, OutputExplanation, Step, Term, Why, explain_output
-from mxspec.dot.factor import (
-    PLAIN_DTYPES,
-    PLAIN_FORMATS,
-    Contract,
-    Factor,
-    apply_contract,
-    block_factor,
-    exact_factor,
-    plain_factor,
-)
+from mxspec.dot.factor import PLAIN_DTYPES, PLAIN_FORMATS, Contract, Factor, apply_contract, block_factor, exact_factor, plain_factor
 from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, Direction, round_floats
 from mxspec.dot.simulate import Order, simulate_product
@@ -128,9 +113,7 @@ def matmul(
     if bias is not None and np.shape(bias) != shape[1:]:
         raise ValueError(f"bias has shape {np.shape(bias)}; it has one number for each row of b: {shape[1:]}")
     epilogue = Epilogue(alpha=alpha, beta=beta, c=c, bias=bias)
-    return finish_product(
-        sum_products(a, b), out_dtype, tensor_scale=a.tensor_scale * b.tensor_scale, epilogue=epilogue
-    )
+    return finish_product(sum_products(a, b), out_dtype, tensor_scale=a.tensor_scale * b.tensor_scale, epilogue=epilogue)
 
 
 def _read_side(side: object, name: str) -> Factor:

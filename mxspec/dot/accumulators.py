@@ -69,9 +69,7 @@ class Accumulator:
 
     def decides(self, sums: Sums) -> npt.NDArray[np.bool_]:
         """The outputs for which every accumulation of the class gives the exact sum."""
-        one: npt.NDArray[np.bool_] = sums.fits(self.sure_bits) & (
-            sums.unit >= self.least - (0 if self.faithful else self.precision - 1)
-        )
+        one: npt.NDArray[np.bool_] = sums.fits(self.sure_bits) & (sums.unit >= self.least - (0 if self.faithful else self.precision - 1))
         one &= sums.magnitude < math.ldexp(1.0, self.most)
         if self.group:  # nothing is cut: the largest exponent, of zeros too, leaves room for the lowest bit
             one &= sums.top.astype(np.int64) - self.fraction <= sums.unit

@@ -312,9 +312,7 @@ def _list_epilogue(total: float, epilogue: Epilogue, tensor_scale: float) -> Ite
             yield EpilogueStep(words=f"plus {words}", operand=float(term), result=float(y))
 
 
-def _judge(
-    unit: Accumulator, sums: Sums, epilogue: Epilogue, scale: float, out_dtype: str, returned: float | None
-) -> ClassVerdict:
+def _judge(unit: Accumulator, sums: Sums, epilogue: Epilogue, scale: float, out_dtype: str, returned: float | None) -> ClassVerdict:
     allowed = allow_outputs(sums, unit, out_dtype, tensor_scale=scale, epilogue=epilogue)
     accepts = None if returned is None else bool(allowed.accepts(np.array([[returned]]))[0, 0])
     return ClassVerdict(

@@ -94,13 +94,9 @@ def block_factor(
         raise ValueError(f"codes have {code_array.ndim} dimensions; a side of a product has two, [rows, k]")
     rows, k = code_array.shape
     if k % fmt.k:
-        raise ValueError(
-            f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both sides with zero blocks"
-        )
+        raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both sides with zero blocks")
     if scale_array.shape != (rows, k // fmt.k):
-        raise ValueError(
-            f"scales have shape {scale_array.shape}; {(rows, k // fmt.k)} belong to codes of shape {code_array.shape}"
-        )
+        raise ValueError(f"scales have shape {scale_array.shape}; {(rows, k // fmt.k)} belong to codes of shape {code_array.shape}")
     scale = elements.decode_table(fmt.scale).astype(np.float64)[scale_array]
     q = elements.decode_table(fmt.element).astype(np.float64)[code_array]
     with np.errstate(all="ignore"):
@@ -135,9 +131,7 @@ def plain_factor(x: npt.NDArray[Any]) -> Factor:
     """
     x = as_array(x)
     if x.dtype.name not in PLAIN_FORMATS:
-        raise TypeError(
-            f"a plain side of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given"
-        )
+        raise TypeError(f"a plain side of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given")
     if x.ndim != 2:
         raise ValueError(f"x has {x.ndim} dimensions; a side of a product has two, [rows, k]")
     with np.errstate(invalid="ignore"):  # a signaling NaN is a NaN

@@ -103,12 +103,7 @@ def allow_outputs(
         high = np.where(infinite, np.inf if sign > 0 else -largest, high)
     if factor == 1 and not added and unknown.any():
         low, high = _bound_overflow(sums, accumulator, fmt, low, high, unknown)
-    return Allowed(
-        low=low,
-        high=high,
-        decided=decided & ~unknown,
-        special=_finish_special(sums.special, factor, added),
-    )
+    return Allowed(low=low, high=high, decided=decided & ~unknown, special=_finish_special(sums.special, factor, added))
 
 
 def _finish_special(special: npt.NDArray[np.int8], factor: float, added: list[Float64s]) -> npt.NDArray[np.int8]:
@@ -162,9 +157,7 @@ def _adds_exactly(scaled: Float64s, added: list[Float64s]) -> npt.NDArray[np.boo
     return fits if added else np.ones(scaled.shape, np.bool_)
 
 
-def finish_product(
-    sums: Sums, out_dtype: str, *, tensor_scale: float = 1.0, epilogue: Epilogue | None = None
-) -> npt.NDArray[Any]:
+def finish_product(sums: Sums, out_dtype: str, *, tensor_scale: float = 1.0, epilogue: Epilogue | None = None) -> npt.NDArray[Any]:
     """The correctly rounded outputs: of the exact sum, scaled, with what is added, rounded once to nearest even.
 
     Where the epilogue's own arithmetic needs more than float64, outputs are found in rationals.

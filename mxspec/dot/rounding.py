@@ -34,12 +34,7 @@ class Direction(StrEnum):
     UP = "up"
 
 
-_ROUND: dict[Direction, Any] = {
-    Direction.NEAREST: np.rint,
-    Direction.ZERO: np.trunc,
-    Direction.DOWN: np.floor,
-    Direction.UP: np.ceil,
-}
+_ROUND: dict[Direction, Any] = {Direction.NEAREST: np.rint, Direction.ZERO: np.trunc, Direction.DOWN: np.floor, Direction.UP: np.ceil}
 
 
 @lru_cache

@@ -130,9 +130,7 @@ def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
         with np.errstate(invalid="ignore"):
             products = a.values[:, None, part] * b.values[None, :, part]
         exponents = a.exponents[:, None, part].astype(np.int64) + b.exponents[None, :, part]
-        own = np.where(
-            total == 0, unit.least, np.maximum(np.frexp(np.where(np.isfinite(total), total, 0))[1] - 1, unit.least)
-        )
+        own = np.where(total == 0, unit.least, np.maximum(np.frexp(np.where(np.isfinite(total), total, 0))[1] - 1, unit.least))
         top = np.maximum(exponents.max(axis=-1), own)
         place = top - unit.fraction
         kept = np.trunc(np.ldexp(products, -place[..., None])).sum(axis=-1) + np.trunc(np.ldexp(total, -place))

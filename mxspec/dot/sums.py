@@ -114,9 +114,7 @@ def sum_alignments(a: Factor, b: Factor) -> Float64s:
     return found
 
 
-def pair_parts(
-    a: Factor, b: Factor
-) -> tuple[Float64s, Float64s, tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]], int]:
+def pair_parts(a: Factor, b: Factor) -> tuple[Float64s, Float64s, tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]], int]:
     """Both sides with each part of the one before each part of the other along k, their exponents, and how many roundings
     of terms and partial sums a kernel may make of them."""
     check_environment()
@@ -183,9 +181,7 @@ def _meet(left: _Kinds, right: _Kinds, *pairs: tuple[str, str]) -> npt.NDArray[n
     return met
 
 
-def _reduce_runs(
-    a: npt.NDArray[np.int16], b: npt.NDArray[np.int16], smaller: np.ufunc, nothing: int
-) -> npt.NDArray[np.int16]:
+def _reduce_runs(a: npt.NDArray[np.int16], b: npt.NDArray[np.int16], smaller: np.ufunc, nothing: int) -> npt.NDArray[np.int16]:
     """For each output the least, or largest, sum of what its products' sides have; by runs along k, so a bound of it."""
     runs = [smaller.reduceat(x, range(0, x.shape[1], _RUN), axis=1) if x.shape[1] else x for x in (a, b)]
     result = np.full((len(a), len(b)), nothing, np.int16)
@@ -237,9 +233,7 @@ def _multiply_slices(a: Float64s, b: Float64s) -> Iterable[Float64s] | None:
     return (left @ right.T for left in parts[0] for right in parts[1])
 
 
-def _add_matrices(
-    terms: Iterable[Float64s], nearest: Float64s, remainder: npt.NDArray[np.int8], where: npt.NDArray[np.bool_]
-) -> None:
+def _add_matrices(terms: Iterable[Float64s], nearest: Float64s, remainder: npt.NDArray[np.int8], where: npt.NDArray[np.bool_]) -> None:
     """Exact sums of several matrices, into `nearest` and `remainder`, at some outputs."""
     columns = [term[where] for term in terms]
     found, signs = _distil(columns)

@@ -13,13 +13,7 @@ from __future__ import annotations
 from mxspec.explain.compare import Divergence, Stage, compare_blocks
 from mxspec.explain.difference import explain_difference
 from mxspec.explain.plain import block_dict, scalar_dict
-from mxspec.explain.records import (
-    BlockExplanation,
-    Candidate,
-    LaneExplanation,
-    ScalarExplanation,
-    ScaleExplanation,
-)
+from mxspec.explain.records import BlockExplanation, Candidate, LaneExplanation, ScalarExplanation, ScaleExplanation
 from mxspec.explain.steps import explain_block, explain_scalar
 from mxspec.explain.trace import Neighbour, Place, Step, Where, locate
 from mxspec.explain.words import lane_words, scalar_words, scale_words

@@ -93,10 +93,7 @@ def _part_before_scale(a: BlockExplanation, b: BlockExplanation) -> tuple[Stage,
         other = dict(b.leaves)
         for name, value in a.leaves:
             if name in other and other[name] != value:
-                return (
-                    Stage.TENSOR_SCALE,
-                    f"{name} is {number_text(value)} against {number_text(other[name])}",
-                )
+                return (Stage.TENSOR_SCALE, f"{name} is {number_text(value)} against {number_text(other[name])}")
     same_rule = replace(a.scale.rule, value=Const(0)) == replace(b.scale.rule, value=Const(0))
     if same_rule and a.scale.value != b.scale.value:
         words = f"the scale value is {number_text(a.scale.value)} against {number_text(b.scale.value)}"

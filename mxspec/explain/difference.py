@@ -131,10 +131,7 @@ def _scale_mistakes(e: BlockExplanation) -> Iterator[tuple[str, int]]:
         yield "the scale were rounded up", from_value(rounding=Rounding.RTP)
         yield "scale ties went away from zero", from_value(rounding=Rounding.RNA)
         yield "by ggml's ue4m3 encoder", from_value(step=ScaleStep.GGML_UE4M3)
-        yield (
-            "nothing were rounded before the scale",
-            from_amax(amax, replace(rule, value=without_rounding(rule.value))),
-        )
+        yield ("nothing were rounded before the scale", from_amax(amax, replace(rule, value=without_rounding(rule.value))))
         if e.tensor_scale is not None:
             alone = Apply(Op.DIV, Domain.EXACT, (Leaf("amax"), Leaf("M")))
             yield "the tensor scale were left out", from_amax(amax, replace(rule, value=alone))
@@ -246,12 +243,8 @@ def _guess_code(e: BlockExplanation, lane: LaneExplanation, got: int) -> str:
 def _rounding_mistake(e: BlockExplanation, lane: LaneExplanation, magnitude: int) -> str:
     """The mistake in rounding that gives a magnitude code; signs of zeros are another matter."""
     element, place = e.format.element, lane.place
-    lower, upper = (
-        None if n is None or n.code is None else element.split(n.code)[1] for n in (place.lower, place.upper)
-    )
-    early = " or ".join(
-        list(dict.fromkeys(w for w, code in _early_roundings(e, lane) if element.split(code)[1] == magnitude))[:3]
-    )
+    lower, upper = (None if n is None or n.code is None else element.split(n.code)[1] for n in (place.lower, place.upper))
+    early = " or ".join(list(dict.fromkeys(w for w, code in _early_roundings(e, lane) if element.split(code)[1] == magnitude))[:3])
     if place.where is Where.TIE and magnitude in (lower, upper):
         ties = f"ties went {'away from' if magnitude == upper else 'toward'} zero"
         return f"{ties} or {early}" if early else ties
@@ -282,10 +275,7 @@ def _early_roundings(e: BlockExplanation, lane: LaneExplanation) -> Iterator[tup
     for fmt in (FLOAT32, FLOAT16, BFLOAT16):
         narrow = round_real(lane.scaled, fmt)
         if narrow != lane.scaled and narrow.is_finite:
-            yield (
-                f"{'x / scale' if unrounded == e.quantization.scaled else 'scaled x'} were held in {fmt.name}",
-                code(narrow),
-            )
+            yield (f"{'x / scale' if unrounded == e.quantization.scaled else 'scaled x'} were held in {fmt.name}", code(narrow))
 
 
 def _matching_mistakes(e: BlockExplanation, got: tuple[int, ...]) -> list[str]:
@@ -304,9 +294,7 @@ def _matching_mistakes(e: BlockExplanation, got: tuple[int, ...]) -> list[str]:
     return found
 
 
-def _changed_quantizations(
-    quantization: QuantizationSteps, fmt: BlockFormat
-) -> Iterator[tuple[str, QuantizationSteps]]:
+def _changed_quantizations(quantization: QuantizationSteps, fmt: BlockFormat) -> Iterator[tuple[str, QuantizationSteps]]:
     """(mistake, arithmetic with it)."""
     for words, rule in _element_mistakes(quantization.element, fmt):
         yield words, replace(quantization, element=rule)
@@ -331,14 +319,8 @@ def _element_mistakes(rule: ElementRule, fmt: BlockFormat) -> Iterator[tuple[str
     plain = ElementRule(zero=rule.zero, nan=rule.nan, nan_own=rule.nan_own, under_nan_scale=rule.under_nan_scale)
     for rounding in DETERMINISTIC:
         yield _ROUNDING_WORDS[rounding], replace(plain, rounding=rounding)
-    yield (
-        "codes were floor(steps + 1/2), summed in float32",
-        replace(plain, add_half_floor_f32=True, rounding=Rounding.RNA),
-    )
-    for zero, words in (
-        (ZeroPolicy.PLUS, "zeros lost their sign"),
-        (ZeroPolicy.SIGNED, "zeros kept their sign"),
-    ):
+    yield ("codes were floor(steps + 1/2), summed in float32", replace(plain, add_half_floor_f32=True, rounding=Rounding.RNA))
+    for zero, words in ((ZeroPolicy.PLUS, "zeros lost their sign"), (ZeroPolicy.SIGNED, "zeros kept their sign")):
         yield words, replace(rule, zero=zero)
     if fmt.element.twos_complement:
         yield "the lowest code were 80", replace(rule, int8_lowest=-128)

@@ -8,9 +8,7 @@ from mxspec.explain.records import BlockExplanation, LaneExplanation, ScalarExpl
 from mxspec.explain.text import code_text, exact_text, float32_bits
 from mxspec.explain.trace import Neighbour, Place, Step
 from mxspec.explain.words import scale_words
-from mxspec.formats import (
-    ScalarFormat,
-)
+from mxspec.formats import ScalarFormat
 from mxspec.reals import Real
 
 
@@ -54,9 +52,7 @@ def block_dict(e: BlockExplanation) -> dict[str, Any]:
     return {
         "format": e.format.name,
         "profile": e.profile.id,
-        "tensor_scale": None
-        if e.tensor_scale is None
-        else {"kind": e.tensor_scale.kind.value, "bits": f"{e.tensor_scale.bits:08x}"},
+        "tensor_scale": None if e.tensor_scale is None else {"kind": e.tensor_scale.kind.value, "bits": f"{e.tensor_scale.bits:08x}"},
         "tensor_steps": [step_dict(s) for s in e.tensor_steps],
         "amax": {**real_dict(e.amax), "lane": e.amax_lane},
         "scale": {

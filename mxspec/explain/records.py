@@ -7,16 +7,8 @@ from fractions import Fraction
 
 from mxspec.explain.text import float32_bits
 from mxspec.explain.trace import Place, Step
-from mxspec.formats import (
-    BlockFormat,
-    ElementFormat,
-    ScaleFormat,
-)
-from mxspec.profiles.schema import (
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-)
+from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
+from mxspec.profiles.schema import Profile, QuantizationSteps, ScaleRule
 from mxspec.reals import Real
 from mxspec.rounding import NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale

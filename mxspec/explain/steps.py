@@ -12,38 +12,14 @@ import numpy.typing as npt
 from mxspec import exact, reals, tensorscale
 from mxspec.elements import as_float32, default_nan_policy
 from mxspec.exact import EXACT, ExactBlock
-from mxspec.explain.records import (
-    BlockExplanation,
-    Candidate,
-    LaneExplanation,
-    RuleText,
-    ScalarExplanation,
-    ScaleExplanation,
-)
+from mxspec.explain.records import BlockExplanation, Candidate, LaneExplanation, RuleText, ScalarExplanation, ScaleExplanation
 from mxspec.explain.text import float32_bits
 from mxspec.explain.trace import RECORDING, Node, Place, Step, StepNamer, Where, leaf_node, locate
 from mxspec.explain.words import element_rule_words, overflow_words, rounding_words
 from mxspec.expressions import Const, Leaf, evaluate, leaves
-from mxspec.formats import (
-    BFLOAT16,
-    FLOAT32,
-    BlockFormat,
-    ElementFormat,
-    ScalarFormat,
-    ScaleFormat,
-    floor_log2,
-    get_block,
-    get_scalar,
-)
+from mxspec.formats import BFLOAT16, FLOAT32, BlockFormat, ElementFormat, ScalarFormat, ScaleFormat, floor_log2, get_block, get_scalar
 from mxspec.profiles import get_profile
-from mxspec.profiles.schema import (
-    TENSOR_LEAF,
-    ExponentUnderflow,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-)
+from mxspec.profiles.schema import TENSOR_LEAF, ExponentUnderflow, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, encode_real, make_real, round_real
 from mxspec.rounding import MAGNITUDE_RULES, NanPolicy, Overflow, Rounding
 from mxspec.tensorscale import TensorScale, check_tensor_scale, find_tensor_amax
@@ -84,9 +60,7 @@ def explain_block(
 def _check_block(x: npt.ArrayLike, block: BlockFormat) -> npt.NDArray[np.float32]:
     values = as_float32(x)
     if values.shape != (block.k,):
-        raise ValueError(
-            f"x has shape {values.shape}; one block of {block.name} is {block.k} elements, shape ({block.k},)"
-        )
+        raise ValueError(f"x has shape {values.shape}; one block of {block.name} is {block.k} elements, shape ({block.k},)")
     return np.ascontiguousarray(values)
 
 
@@ -136,9 +110,7 @@ class _Explainer:
         bound = {**self.bound, "amax": leaf_node("amax", result.amax)}
         scale = _explain_scale(rule, bound, result, self.block, count=_numbered(tensor_steps))
         sf = leaf_node("sf", result.scale)
-        nodes = [
-            evaluate(self.quantization.scaled, {**bound, "sf": sf, "x": leaf_node("x", x)}, RECORDING) for x in seen
-        ]
+        nodes = [evaluate(self.quantization.scaled, {**bound, "sf": sf, "x": leaf_node("x", x)}, RECORDING) for x in seen]
         shared = StepNamer(count=_numbered(tensor_steps) + _numbered(scale.steps))
         for node in nodes:
             _add_shared(node, shared)
@@ -182,9 +154,7 @@ class _Explainer:
         return list(exact.prepare_block(self.given, self.profile, self.quantization, bindings))
 
     def _quantize(self, profile: Profile) -> ExactBlock:
-        return exact.quantize_block(
-            self.given, self.block, profile=profile, tensor_scale=self.native, amax=self.forced_amax
-        )
+        return exact.quantize_block(self.given, self.block, profile=profile, tensor_scale=self.native, amax=self.forced_amax)
 
     def _results(self) -> tuple[tuple[Candidate, ...], ScaleRule, ExactBlock]:
         """Both candidates (none without an alternative), the scale rule that was chosen, and its result."""
@@ -206,12 +176,7 @@ class _Explainer:
         return candidates, rules[chosen], result
 
     def _lanes(
-        self,
-        seen: list[Real],
-        nodes: list[Node],
-        result: ExactBlock,
-        shared: StepNamer,
-        bindings: dict[str, Real],
+        self, seen: list[Real], nodes: list[Node], result: ExactBlock, shared: StepNamer, bindings: dict[str, Real]
     ) -> tuple[LaneExplanation, ...]:
         made: dict[tuple[int, int], LaneExplanation] = {}
         values: dict[int, tuple[Real, int]] = {}
@@ -220,23 +185,14 @@ class _Explainer:
             code = result.codes[i]
             if (bits, code) not in made:
                 if code not in values:
-                    value = exact.dequantize_element(
-                        code, result.scale_code, self.block, profile=self.profile, tensor_scale=self.native
-                    )
+                    value = exact.dequantize_element(code, result.scale_code, self.block, profile=self.profile, tensor_scale=self.native)
                     values[code] = value, _rounded_bits(value)
                 made[bits, code] = self._lane(i, seen[i], nodes[i], result, shared, bindings, values[code])
             lanes.append(replace(made[bits, code], lane=i))
         return tuple(lanes)
 
     def _lane(
-        self,
-        i: int,
-        x: Real,
-        node: Node,
-        result: ExactBlock,
-        shared: StepNamer,
-        bindings: dict[str, Real],
-        value: tuple[Real, int],
+        self, i: int, x: Real, node: Node, result: ExactBlock, shared: StepNamer, bindings: dict[str, Real], value: tuple[Real, int]
     ) -> LaneExplanation:
         element, rule = self.block.element, self.quantization.element
         scaled, code = result.scaled[i], result.codes[i]
@@ -253,10 +209,7 @@ class _Explainer:
         if rule.error is not None and not under_nan:
             near = [n.code for n in (place.lower, place.upper) if n is not None and n.code is not None]
             known = {**bindings, "sf": result.scale, "x": x, "scaled": scaled}
-            errors = tuple(
-                (c, evaluate(rule.error, {**known, "q": decode_real(c, element)}, EXACT))
-                for c in dict.fromkeys([*near, code])
-            )
+            errors = tuple((c, evaluate(rule.error, {**known, "q": decode_real(c, element)}, EXACT)) for c in dict.fromkeys([*near, code]))
         return LaneExplanation(
             lane=i,
             bits=self.bits[i],
@@ -304,9 +257,7 @@ _LOG2_STEPS = (ScaleStep.LOG2F_FLOOR, ScaleStep.LOG2BF16_FLOOR, ScaleStep.LOG2F_
 _ENCODERS = (ScaleStep.ENCODE, ScaleStep.GGML_UE4M3)
 
 
-def _explain_scale(
-    rule: ScaleRule, bound: dict[str, Node], result: ExactBlock, block: BlockFormat, *, count: int
-) -> ScaleExplanation:
+def _explain_scale(rule: ScaleRule, bound: dict[str, Node], result: ExactBlock, block: BlockFormat, *, count: int) -> ScaleExplanation:
     node = evaluate(rule.value, bound, RECORDING)
     assert node.result == result.scale_value
     namer = StepNamer(count=count)
@@ -368,15 +319,7 @@ def explain_scalar(
     mode, policy = Rounding(rounding), default_nan_policy(fmt) if nan is None else NanPolicy(nan)
     given = decode_real(bits, FLOAT32)
     real = given if fmt.signed else reals.absolute(given)
-    code = encode_real(
-        real,
-        fmt,
-        rounding=mode,
-        overflow=Overflow(overflow),
-        nan=policy,
-        random=random,
-        random_bits=random_bits,
-    )
+    code = encode_real(real, fmt, rounding=mode, overflow=Overflow(overflow), nan=policy, random=random, random_bits=random_bits)
     place = locate(real, fmt)
     draw = None
     if mode is Rounding.SR and random is not None and place.lower and place.upper and place.lower != place.upper:
@@ -401,13 +344,7 @@ def explain_scalar(
 
 
 def _scalar_rule(
-    fmt: ScalarFormat,
-    mode: Rounding,
-    overflow: Overflow,
-    nan: NanPolicy,
-    x: Real,
-    place: Place,
-    draw: tuple[int, int, int] | None,
+    fmt: ScalarFormat, mode: Rounding, overflow: Overflow, nan: NanPolicy, x: Real, place: Place, draw: tuple[int, int, int] | None
 ) -> RuleText:
     if place.where is Where.NAN:
         return RuleText(f"NaN: {nan.value}")

@@ -8,12 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from mxspec.expressions import Apply, Choose, Const, Expr, Leaf, Op, Test
-from mxspec.formats import (
-    FLOAT32,
-    ScalarFormat,
-    floor_log2,
-    power_of_two,
-)
+from mxspec.formats import FLOAT32, ScalarFormat, floor_log2, power_of_two
 from mxspec.reals import Real, decode_real, encode_real, make_real
 from mxspec.rounding import Overflow
 

@@ -10,10 +10,7 @@ from mxspec import reals
 from mxspec.exact import EXACT
 from mxspec.explain.text import CONSTANT_NAMES, float32_bits
 from mxspec.expressions import Apply, Choose, Const, Domain, Expr, Leaf, Op, Test
-from mxspec.formats import (
-    FLOAT32,
-    ScalarFormat,
-)
+from mxspec.formats import FLOAT32, ScalarFormat
 from mxspec.reals import Real, make_real
 
 

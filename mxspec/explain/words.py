@@ -10,17 +10,8 @@ from mxspec.explain.records import BlockExplanation, LaneExplanation, RuleText, 
 from mxspec.explain.text import code_text, number_text, plain_text, power_text, value_text
 from mxspec.explain.trace import Neighbour, Place, Where
 from mxspec.expressions import Choose, Expr, Leaf, children
-from mxspec.formats import (
-    ElementFormat,
-    ScalarFormat,
-    power_of_two,
-)
-from mxspec.profiles.schema import (
-    ElementRule,
-    ExponentUnderflow,
-    QuantizationSteps,
-    ScaleStep,
-)
+from mxspec.formats import ElementFormat, ScalarFormat, power_of_two
+from mxspec.profiles.schema import ElementRule, ExponentUnderflow, QuantizationSteps, ScaleStep
 from mxspec.reals import Real
 from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, Overflow, Rounding
 
@@ -54,9 +45,7 @@ def rounding_words(rule: MagnitudeRule, place: Place) -> RuleText:
     return _TIES[rule]
 
 
-def element_rule_words(
-    rule: ElementRule, element: ElementFormat, scaled: Real, place: Place, code: int, *, scale_is_nan: bool
-) -> RuleText:
+def element_rule_words(rule: ElementRule, element: ElementFormat, scaled: Real, place: Place, code: int, *, scale_is_nan: bool) -> RuleText:
     """What decided the code, in a few words."""
     if scale_is_nan and rule.under_nan_scale is not None:
         return RuleText("NaN scale: fixed code")
@@ -70,9 +59,7 @@ def element_rule_words(
         return overflow_words(rule.overflow, infinite=place.where is Where.INFINITE)
     if rule.add_half_floor_f32:
         back = place.where is Where.TIE and rule.rounding is Rounding.RNE
-        text = RuleText(
-            f"floor(steps + 1/2), sum in {rule.half_floor_domain.value}" + (", odd ties back by one" if back else "")
-        )
+        text = RuleText(f"floor(steps + 1/2), sum in {rule.half_floor_domain.value}" + (", odd ties back by one" if back else ""))
     elif rule.binade_log2f:
         text = RuleText("toward zero in the binade of a float32 log2")
     else:

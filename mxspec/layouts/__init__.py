@@ -59,9 +59,7 @@ def pack(items: npt.ArrayLike, layout: str | Layout) -> Bytes:
     """
     chosen = get_layout(layout)
     if len(chosen.fields) > 1:
-        raise TypeError(
-            f"{chosen.name} stores {' and '.join(chosen.parts)} together; use pack_blocks(codes, scales, layout)"
-        )
+        raise TypeError(f"{chosen.name} stores {' and '.join(chosen.parts)} together; use pack_blocks(codes, scales, layout)")
     return chosen.pack(items)
 
 

@@ -74,9 +74,7 @@ class Pattern:
     def _names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in (*self.rows, *self.columns))
 
-    def _plan(
-        self, data: npt.NDArray[np.uint8], rows: int, columns: int
-    ) -> tuple[dict[str, int], list[int], npt.NDArray[Any]]:
+    def _plan(self, data: npt.NDArray[np.uint8], rows: int, columns: int) -> tuple[dict[str, int], list[int], npt.NDArray[Any]]:
         """Digit sizes, axes in storage order, and the data; a last digit that both sides end in makes items wider."""
         sizes = self._sizes(rows, columns)
         last, order = self.columns[-1][0], self.order

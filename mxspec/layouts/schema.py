@@ -96,9 +96,7 @@ class Field:
         """Bytes [batch, records, bytes of a record] of stored codes [batch, rows, columns]."""
         if self.split:
             records = self.parsed.records(*matrices.shape[1:])
-            return pack_split_nibbles(np.ascontiguousarray(matrices).reshape(-1), self.split).reshape(
-                len(matrices), records, -1
-            )
+            return pack_split_nibbles(np.ascontiguousarray(matrices).reshape(-1), self.split).reshape(len(matrices), records, -1)
         if self.folding is not None:
             return _each(self.folding.pack, matrices)
         return pack_items(_each(self.parsed.arrange, matrices), self.packing)
@@ -106,9 +104,7 @@ class Field:
     def unpack_matrices(self, data: Bytes, rows: int, columns: int) -> Bytes:
         """Stored codes [batch, rows, columns]; inverts `pack_matrices`."""
         if self.split:
-            return unpack_split_nibbles(np.ascontiguousarray(data).reshape(-1), self.split).reshape(
-                len(data), rows, columns
-            )
+            return unpack_split_nibbles(np.ascontiguousarray(data).reshape(-1), self.split).reshape(len(data), rows, columns)
         folding = self.folding
         if folding is not None:
             return _each(lambda line: folding.unpack(line, rows, columns), data)
@@ -242,14 +238,10 @@ class Layout:
             data = np.frombuffer(data, np.uint8)
         flat = np.ascontiguousarray(as_array(data, name="data"))
         if flat.dtype.itemsize != 1 or flat.dtype.kind in "SUO":
-            raise TypeError(
-                f"data are {flat.dtype}; pass bytes as uint8, for wider words view them: data.view(numpy.uint8)"
-            )
+            raise TypeError(f"data are {flat.dtype}; pass bytes as uint8, for wider words view them: data.view(numpy.uint8)")
         flat = flat.view(np.uint8).reshape(-1)
         if flat.size != self.size(shape):
-            raise ValueError(
-                f"{flat.size} bytes are not the {self.size(shape)} that {self.name} takes for shape {shape}"
-            )
+            raise ValueError(f"{flat.size} bytes are not the {self.size(shape)} that {self.name} takes for shape {shape}")
         shape = _check_shape(shape)
         batch, matrix = self._split_shape(shape)
         padded = self.pad_shape(matrix)
@@ -292,9 +284,7 @@ class Layout:
             records.append(packed.reshape(self.main.parsed.records(*padded), -1))
         return np.tile(self._cut_rows(np.concatenate(records, axis=-1), padded[0], matrix[1]), batch)
 
-    def locate(
-        self, m: Any, k: Any, shape: tuple[int, ...], *, part: Part | None = None, b: Any = 0
-    ) -> tuple[Any, Any]:
+    def locate(self, m: Any, k: Any, shape: tuple[int, ...], *, part: Part | None = None, b: Any = 0) -> tuple[Any, Any]:
         """Byte and bit of bit `b` of the code of item (m, k), by the documented formula.
 
         m, k and b are integers of any size, or int64 arrays. For scales, k counts scales.
@@ -308,9 +298,7 @@ class Layout:
             if isinstance(at, (bool, np.bool_)) or not (isinstance(at, int) or np.asarray(at).dtype.kind in "iu"):
                 raise TypeError(f"{name} is {at!r}, a {type(at).__name__}; pass an integer, or an array of integers")
             if np.size(at) and not (np.min(at) >= 0 and np.max(at) < count):
-                raise ValueError(
-                    f"{name} = {at} lies outside {field.part} of shape {shape}; {name} is 0 to {count - 1}"
-                )
+                raise ValueError(f"{name} = {at} lies outside {field.part} of shape {shape}; {name} is 0 to {count - 1}")
         sizes = {"rows": shape[-2], "columns": shape[-1] // field.covers}
         first = field.byte.evaluate(m=m, k=k, b=b, **sizes)
         bit = field.bit.evaluate(m=m, k=k, b=b, **sizes)
@@ -331,9 +319,7 @@ class Layout:
 
     def _split_shape(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, int]]:
         if len(shape) < 2:
-            raise ValueError(
-                f"shape {shape} has {len(shape)} axes; {self.name} stores rows and columns: give at least two"
-            )
+            raise ValueError(f"shape {shape} has {len(shape)} axes; {self.name} stores rows and columns: give at least two")
         if self.flat:
             return 1, (1, int(np.prod(shape, dtype=np.int64)))
         return int(np.prod(shape[:-2], dtype=np.int64)), (shape[-2], shape[-1])
@@ -347,14 +333,10 @@ class Layout:
         arrays = [as_array(p, name=field.part) for field, p in zip(self.fields, parts, strict=True)]
         for field, array in zip(self.fields, arrays, strict=True):
             if array.dtype != np.uint8:
-                raise TypeError(
-                    f"{field.part} are {array.dtype}; {self.name} takes uint8, one code in the low bits of each"
-                )
+                raise TypeError(f"{field.part} are {array.dtype}; {self.name} takes uint8, one code in the low bits of each")
             limit = len(field.stored) if field.stored is not None else 1 << field.packing.width
             if limit < 256 and array.size and int(array.max()) >= limit:
-                raise ValueError(
-                    f"{field.part} hold {int(array.max()):#04x}; {self.name} stores codes below {limit:#x}"
-                )
+                raise ValueError(f"{field.part} hold {int(array.max()):#04x}; {self.name} stores codes below {limit:#x}")
             wanted = (*arrays[-1].shape[:-1], arrays[-1].shape[-1] // field.covers)
             if array.shape != wanted or arrays[-1].shape[-1] % field.covers:
                 raise ValueError(

@@ -145,13 +145,7 @@ def _unpack_sixes(data: Bytes) -> Bytes:
 
 
 _TUNED: dict[Packing, tuple[Callable[[Bytes], Bytes], Callable[[Bytes], Bytes]]] = {
-    NIBBLES_LOW: (
-        lambda codes: _pack_nibbles(codes, lambda pair: pair | pair >> 4),
-        lambda data: _unpack_nibbles(data, 4, 0),
-    ),
-    NIBBLES_HIGH: (
-        lambda codes: _pack_nibbles(codes, lambda pair: pair << 4 | pair >> 8),
-        lambda data: _unpack_nibbles(data, 8, 4),
-    ),
+    NIBBLES_LOW: (lambda codes: _pack_nibbles(codes, lambda pair: pair | pair >> 4), lambda data: _unpack_nibbles(data, 4, 0)),
+    NIBBLES_HIGH: (lambda codes: _pack_nibbles(codes, lambda pair: pair << 4 | pair >> 8), lambda data: _unpack_nibbles(data, 8, 4)),
     SIX_BITS: (_pack_sixes, _unpack_sixes),
 }

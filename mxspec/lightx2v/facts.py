@@ -83,9 +83,7 @@ class Quantizer:
 
 def _quantizer(fmt: str, layout: str, scale_dtype: str) -> Quantizer:
     name = f"scaled_{fmt.partition('_')[0]}_quant"
-    return Quantizer(
-        name=name, format=BLOCKS[fmt], profile=f"lightx2v-0.0.1/{fmt}", layout=layout, scale_dtype=scale_dtype
-    )
+    return Quantizer(name=name, format=BLOCKS[fmt], profile=f"lightx2v-0.0.1/{fmt}", layout=layout, scale_dtype=scale_dtype)
 
 
 NVFP4 = _quantizer("nvfp4", "nibble-low", "float8_e4m3fn")
@@ -141,9 +139,7 @@ def check_input(quantizer: Quantizer, x: Given) -> tuple[int, int]:
     if len(x.shape) != 2:
         raise ValueError(f"{x.name} must be a matrix: it has shape {x.shape}; reshape it to [rows, n]")
     if x.shape[1] % k:
-        raise ValueError(
-            f"The N dimension must be multiple of {k}: {x.name} has shape {x.shape}; pad its rows with zeros"
-        )
+        raise ValueError(f"The N dimension must be multiple of {k}: {x.name} has shape {x.shape}; pad its rows with zeros")
     return x.shape[0], x.shape[1]
 
 
@@ -193,9 +189,7 @@ def check_one_float(given: Given) -> None:
         raise ValueError(f"{given.name} has shape {given.shape}; pass one number, of shape () or (1,)")
 
 
-def check_product(
-    product: Product, a: Given, b: Given, scale_a: Given, scale_b: Given, bias: Given | None
-) -> tuple[int, int, int]:
+def check_product(product: Product, a: Given, b: Given, scale_a: Given, scale_b: Given, bias: Given | None) -> tuple[int, int, int]:
     """m, n and k of a product.
 
     Raises TypeError for another dtype, ValueError for shapes that do not belong together.
@@ -217,8 +211,7 @@ def check_product(
     m, n, k = a.shape[0], b.shape[0], sizes[0]
     if sizes[0] != sizes[1] or product.b.count_bytes(k) != b.shape[1]:
         raise ValueError(
-            f"a and b shapes cannot be multiplied: {a.shape} holds k = {sizes[0]}, {b.shape} holds k = {sizes[1]}; both sides "
-            "have one k"
+            f"a and b shapes cannot be multiplied: {a.shape} holds k = {sizes[0]}, {b.shape} holds k = {sizes[1]}; both sides have one k"
         )
     for name, size, multiple in (("k", k, product.k), ("n", n, product.n)):
         if size % multiple:

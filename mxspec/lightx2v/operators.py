@@ -50,7 +50,11 @@ def _quantize(quantizer: Quantizer, x: object, scale: TensorScale | None, scale_
 
 
 def scaled_nvfp4_quant(
-    input: object, input_global_scale: Any, *, ue8m0: bool = False, scale_dtype: str | None = None  # noqa: A002  # the library's name
+    input: object,  # noqa: A002
+    input_global_scale: Any,
+    *,
+    ue8m0: bool = False,
+    scale_dtype: str | None = None,  # the library's name
 ) -> tuple[Array, Array]:
     """Quantize a matrix to NVFP4 by the profile `lightx2v-0.0.1/nvfp4`.
 
@@ -153,9 +157,7 @@ def _take_alpha(alpha: Any) -> float:
     return float(array.reshape(-1)[0])
 
 
-def _multiply(
-    product: Product, mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object
-) -> Array:
+def _multiply(product: Product, mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object) -> Array:
     a, b = as_array(mat_a, name="a"), as_array(mat_b, name="b")
     scale_a, scale_b = as_array(scales_a, name="scale_a"), as_array(scales_b, name="scale_b")
     added = None if bias is None else as_array(bias, name="bias")
@@ -167,14 +169,10 @@ def _multiply(
         dot.block_factor(*unpack_side(quantizer, codes, scales, k), quantizer.format)
         for quantizer, codes, scales in ((product.a, a, scale_a), (product.b, b, scale_b))
     ]
-    return dot.matmul(
-        sides[0], sides[1], alpha=_take_alpha(alpha), bias=None if added is None else added.reshape(-1), out_dtype="bfloat16"
-    )
+    return dot.matmul(sides[0], sides[1], alpha=_take_alpha(alpha), bias=None if added is None else added.reshape(-1), out_dtype="bfloat16")
 
 
-def cutlass_scaled_nvfp4_mm(
-    mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object = None
-) -> Array:
+def cutlass_scaled_nvfp4_mm(mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object = None) -> Array:
     """alpha a b^T + bias of two NVFP4 matrices: the exact sum, scaled and added to exactly, rounded once.
 
     Args:
@@ -199,9 +197,7 @@ def cutlass_scaled_nvfp4_mm(
     return _multiply(facts.NVFP4_MM, mat_a, mat_b, scales_a, scales_b, alpha, bias)
 
 
-def cutlass_scaled_mxfp4_mm(
-    mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object = None
-) -> Array:
+def cutlass_scaled_mxfp4_mm(mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object = None) -> Array:
     """The same of two MXFP4 matrices; k and n are multiples of 128. Source: mxfp4_scaled_mm_kernels_sm120.cu."""
     return _multiply(facts.MXFP4_MM, mat_a, mat_b, scales_a, scales_b, alpha, bias)
 
@@ -216,8 +212,6 @@ def cutlass_scaled_mxfp6_mxfp8_mm(
     return _multiply(facts.MXFP6_MXFP8_MM, mat_a, mat_b, scales_a, scales_b, alpha, bias)
 
 
-def cutlass_scaled_mxfp8_mm(
-    mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object = None
-) -> Array:
+def cutlass_scaled_mxfp8_mm(mat_a: object, mat_b: object, scales_a: object, scales_b: object, alpha: Any, bias: object = None) -> Array:
     """The same of two MXFP8 matrices; k is a multiple of 32, n of 128. Source: mxfp8_scaled_mm_kernels_sm120.cu."""
     return _multiply(facts.MXFP8_MM, mat_a, mat_b, scales_a, scales_b, alpha, bias)

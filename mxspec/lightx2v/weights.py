@@ -115,7 +115,9 @@ class MMWeightNvfp4:
         n, width = codes.shape
         product = facts.NVFP4_MM
         if n % product.n or 2 * width % product.k:
-            raise ValueError(f"the weights have shape {(n, 2 * width)}; {product.name} takes multiples of {product.n} and {product.k}: pad with zeros")
+            raise ValueError(
+                f"the weights have shape {(n, 2 * width)}; {product.name} takes multiples of {product.n} and {product.k}: pad with zeros"
+            )
         if bias is not None and tuple(bias.shape) not in ((n,), (1, n)):
             raise ValueError(f"bias has shape {tuple(bias.shape)}; pass one number for each row of the weights: {(n,)}")
         self.weight, self.weight_scale, self.weight_global_scale = codes, scales, own

@@ -118,11 +118,7 @@ def list_profiles(
     _load_stacks()
     wanted = None if kind is None else Kind(kind)
     name = None if fmt is None else get_block(fmt).name
-    return tuple(
-        p
-        for p in tuple(_profiles.values())
-        if (name is None or name in p.formats) and (wanted is None or p.kind is wanted)
-    )
+    return tuple(p for p in tuple(_profiles.values()) if (name is None or name in p.formats) and (wanted is None or p.kind is wanted))
 
 
 def default_profile(fmt: str | BlockFormat) -> Profile:
@@ -158,9 +154,7 @@ def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profil
             _load_stacks()
         profile = _profiles[profile] if profile in _profiles else _find_short(profile, block)
     if block.name not in profile.formats:
-        raise ValueError(
-            f"profile {profile.id} does not cover {block.name}, only {', '.join(profile.formats)}; {_list_some(block)}"
-        )
+        raise ValueError(f"profile {profile.id} does not cover {block.name}, only {', '.join(profile.formats)}; {_list_some(block)}")
     return profile
 
 

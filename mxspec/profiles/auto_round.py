@@ -53,11 +53,7 @@ _CAST_OF_NAN = (
 def _mx_scale(for_nan: int) -> ScaleRule:
     # A block of zeros takes log2 as 1; an infinite maximum becomes NaN in (floor(l) - l) + l.
     return ScaleRule(
-        value=if_equal(AMAX, ZERO, const(2), AMAX),
-        step=ScaleStep.LOG2F_FLOOR,
-        subtract_emax=True,
-        on_inf=for_nan,
-        on_nan=for_nan,
+        value=if_equal(AMAX, ZERO, const(2), AMAX), step=ScaleStep.LOG2F_FLOOR, subtract_emax=True, on_inf=for_nan, on_nan=for_nan
     )
 
 
@@ -88,8 +84,7 @@ def _mx_export(fmt: str, scaled: Expr, dtypes: tuple[str, ...], nan: NanPolicy, 
         id=f"auto-round-0.16/{fmt}/export",
         kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
-        summary="the fake path's bytes as packed into a checkpoint; a block with a NaN or an Inf becomes "
-        "scale 00 and one code",
+        summary="the fake path's bytes as packed into a checkpoint; a block with a NaN or an Inf becomes scale 00 and one code",
         source="auto-round 0.16.1 wheel: utils/model_free_utils.py _quantize_weight_mxfp (opt-RTN off), "
         "export_to_autoround/qlinear_fp.py QuantLinear.pack",
         evidence=Evidence.MEASURED,
@@ -119,9 +114,7 @@ _NV_TENSOR = TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.mul(const(2
 _NV_SIGN = ("the sign bit of a NaN scale byte is that of a NaN made by the machine (0 times Inf: FF on x86)",)
 
 
-def _nvfp4(
-    path: str, summary: str, source: str, scaled: Expr, dequantize: Expr, zero: ZeroPolicy, *open_points: str
-) -> Profile:
+def _nvfp4(path: str, summary: str, source: str, scaled: Expr, dequantize: Expr, zero: ZeroPolicy, *open_points: str) -> Profile:
     return Profile(
         id=f"auto-round-0.16/nvfp4/{path}",
         kind=Kind.DESCRIPTIVE,
@@ -132,10 +125,7 @@ def _nvfp4(
         witness=_RAN,
         one_level=None,
         two_level=QuantizationSteps(
-            scale=_NV_SCALE,
-            scaled=scaled,
-            dequantize=dequantize,
-            element=ElementRule(zero=zero, nan=NanPolicy.ZERO, under_nan_scale=0x00),
+            scale=_NV_SCALE, scaled=scaled, dequantize=dequantize, element=ElementRule(zero=zero, nan=NanPolicy.ZERO, under_nan_scale=0x00)
         ),
         tensor=_NV_TENSOR,
         unspecified=(*_NV_SIGN, *open_points),
@@ -167,8 +157,7 @@ PROFILES: tuple[Profile, ...] = (
         _through_weight(const(1 << 126), const(3.5), f32.mul(X, const(Fraction(1, 1 << 140)))),
         ("float32", "bfloat16"),
         NanPolicy.ZERO_NEGATIVE,
-        "float16 weights: the dequantized weight is rounded to float16 before it is packed, so small blocks "
-        "lose elements",
+        "float16 weights: the dequantized weight is rounded to float16 before it is packed, so small blocks lose elements",
     ),
     _mx_export(
         "mxfp8_e4m3",
@@ -176,8 +165,7 @@ PROFILES: tuple[Profile, ...] = (
         _through_weight(const(1 << 120), const(248), f32.mul(_MX_SCALED, const(4))),
         ("float32",),
         NanPolicy.NAN_NEGATIVE,
-        "16-bit weights: the dequantized weight is rounded to its own dtype before it is packed, so tiny "
-        "blocks lose elements",
+        "16-bit weights: the dequantized weight is rounded to its own dtype before it is packed, so tiny blocks lose elements",
     ),
     _nvfp4(
         "fake",
@@ -189,10 +177,8 @@ PROFILES: tuple[Profile, ...] = (
     ),
     _nvfp4(
         "export",
-        "the fake path's scale and magnitudes as packed into a checkpoint, without negative zeros; "
-        "dequantized (q * (1 / S)) * sf",
-        "auto-round 0.16.1 wheel: nv_fp4, then export_to_autoround/qlinear_fp.py QuantLinear.pack; "
-        "experimental/qmodules/nvfp4.py",
+        "the fake path's scale and magnitudes as packed into a checkpoint, without negative zeros; dequantized (q * (1 / S)) * sf",
+        "auto-round 0.16.1 wheel: nv_fp4, then export_to_autoround/qlinear_fp.py QuantLinear.pack; experimental/qmodules/nvfp4.py",
         # The weight is the element times the factor's reciprocal, then times the factor again: 0 where that
         # is Inf.
         if_inf(_NV_FACTOR, ZERO, _NV_SCALED),

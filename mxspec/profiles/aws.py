@@ -19,9 +19,6 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=f32.mul(Q, SF),
         ),
         dtypes=("float16", "bfloat16"),
-        unspecified=(
-            "rounding of elements (nearest even here), zero blocks, NaN, Inf and the ends of the scale's "
-            "range: not documented",
-        ),
+        unspecified=("rounding of elements (nearest even here), zero blocks, NaN, Inf and the ends of the scale's range: not documented",),
     ),
 )

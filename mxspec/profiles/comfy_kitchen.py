@@ -8,25 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from mxspec.expressions import (
-    AMAX,
-    SF,
-    TMAX,
-    ZERO,
-    Const,
-    Expr,
-    G,
-    M,
-    Q,
-    X,
-    clamp,
-    const,
-    f32,
-    if_equal,
-    if_nan,
-    maximum,
-    minimum,
-)
+from mxspec.expressions import AMAX, SF, TMAX, ZERO, Const, Expr, G, M, Q, X, clamp, const, f32, if_equal, if_nan, maximum, minimum
 from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
@@ -64,11 +46,7 @@ PROFILES: tuple[Profile, ...] = (
         witness=_RAN,
         one_level=None,
         two_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=minimum(f32.div(f32.div(AMAX, const(6)), G), const(448)),
-                step=ScaleStep.ENCODE,
-                byte_range=(0x00, 0x7E),
-            ),
+            scale=ScaleRule(value=minimum(f32.div(f32.div(AMAX, const(6)), G), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=if_equal(_TOTAL, ZERO, ZERO, _limited(f32.div(X, _TOTAL), 6)),
             dequantize=f32.mul(Q, _TOTAL),
             element=ElementRule(nan=NanPolicy.AS_NUMBER, invalid_sign=1),
@@ -86,16 +64,12 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.MEASURED,
         witness=_RAN,
         one_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=maximum(f32.div(AMAX, M), _BYTE_0), step=ScaleStep.LOG2F_CEIL, on_inf=0x00, on_nan=0x00
-            ),
+            scale=ScaleRule(value=maximum(f32.div(AMAX, M), _BYTE_0), step=ScaleStep.LOG2F_CEIL, on_inf=0x00, on_nan=0x00),
             scaled=if_equal(AMAX, ZERO, ZERO, _limited(f32.div(X, _SHIFTED), 448)),
             dequantize=f32.mul(Q, _SHIFTED),
             element=ElementRule(invalid_sign=1),
         ),
-        unspecified=(
-            "the sign of a NaN that arithmetic makes, and the integer that NaN and Inf are cast to, are those of x86-64",
-        ),
+        unspecified=("the sign of a NaN that arithmetic makes, and the integer that NaN and Inf are cast to, are those of x86-64",),
         unspecified_nan_block_codes=True,
     ),
 )

@@ -47,27 +47,17 @@ from mxspec.rounding import NanPolicy, ZeroPolicy
 _SOURCE = "compressed-tensors 0.20.0 wheel: quantization/utils/helpers.py calculate_qparams; "
 _WITNESS = "compressed-tensors 0.20.0 on torch 2.13.0+cpu, Linux x86-64 (AVX-512 and AVX2 dispatch): "
 #: Blocks that were compared, for each input dtype.
-_COMPARED = {
-    "mxfp4": "148,807 blocks",
-    "mxfp6_e2m3": "150,895 blocks",
-    "mxfp8_e4m3": "153,019 blocks",
-    "nvfp4": "745,602 blocks",
-}
+_COMPARED = {"mxfp4": "148,807 blocks", "mxfp6_e2m3": "150,895 blocks", "mxfp8_e4m3": "153,019 blocks", "nvfp4": "745,602 blocks"}
 _INF = Const(0x7F800000)
 _NAN_INPUT = (
     "a block with a NaN: torch's SIMD minimum makes ffffffff of it, whose rounding wraps to zero, its "
     "scalar code 7fc00000, whose rounding gives Inf; so the block's position decides: the last blocks of a "
     "tensor, n mod 16 of n in float32 and n mod 32 else, have the byte 7F and elements divided by Inf"
 )
-_CAST = (
-    "the byte 7F of a block beyond the range: a float Inf is cast to int32, which C++ leaves undefined; "
-    "this is the answer of x86-64"
-)
+_CAST = "the byte 7F of a block beyond the range: a float Inf is cast to int32, which C++ leaves undefined; this is the answer of x86-64"
 _INVALID_SIGN = "codes FF of Inf lanes in a block beyond the range: the sign of Inf / Inf is the machine's"
 _NAN_SIGN = "the sign bit of a NaN scale's byte: by position in the tensor, as torch's SIMD and scalar code differ"
-_BFLOAT16_SIGN = (
-    "e2m1 codes of NaN lanes (Inf / Inf too): 8 where torch computes bfloat16 in SIMD code, 0 in scalar code"
-)
+_BFLOAT16_SIGN = "e2m1 codes of NaN lanes (Inf / Inf too): 8 where torch computes bfloat16 in SIMD code, 0 in scalar code"
 
 #: Elements that are lost beyond the range are Inf / Inf or zeros; NaN lanes take these codes.
 _ELEMENTS = {
@@ -128,12 +118,7 @@ def _mx(fmt: str, dtype: str, domain: Domained) -> Profile:
         witness=_WITNESS + _COMPARED[fmt],
         one_level=QuantizationSteps(
             scale=ScaleRule(
-                value=half_up,
-                step=ScaleStep.FLOOR,
-                subtract_emax=True,
-                offset=1,
-                on_inf=0x7F,
-                on_nan=0x7F if dtype == "float16" else 0x00,
+                value=half_up, step=ScaleStep.FLOOR, subtract_emax=True, offset=1, on_inf=0x7F, on_nan=0x7F if dtype == "float16" else 0x00
             ),
             # The zero point of mxfp8 is added: -0 becomes +0.
             scaled=domain.add(scaled, ZERO) if fmt == "mxfp8_e4m3" else scaled,
@@ -172,19 +157,11 @@ def _nvfp4(dtype: str, domain: Domained) -> Profile:
         source=_SOURCE + "generate_gparam; compressors/nvfp4/base.py, helpers.py quantize_and_pack_fp4",
         evidence=Evidence.MEASURED,
         witness=_WITNESS + _COMPARED["nvfp4"],
-        one_level=QuantizationSteps(
-            scale=scale(sixth), scaled=domain.div(X, SF), dequantize=f32.mul(Q, SF), element=element
-        ),
+        one_level=QuantizationSteps(scale=scale(sixth), scaled=domain.div(X, SF), dequantize=f32.mul(Q, SF), element=element),
         two_level=QuantizationSteps(
-            scale=scale(f32.mul(S, sixth)),
-            scaled=f32.div(X, divisor),
-            dequantize=f32.mul(Q, divisor),
-            element=element,
+            scale=scale(f32.mul(S, sixth)), scaled=f32.div(X, divisor), dequantize=f32.mul(Q, divisor), element=element
         ),
-        tensor=TensorRule(
-            native=TensorScaleKind.ENCODE,
-            from_amax=if_nan(tensor, ONE, if_inf(tensor, ONE, tensor)),
-        ),
+        tensor=TensorRule(native=TensorScaleKind.ENCODE, from_amax=if_nan(tensor, ONE, if_inf(tensor, ONE, tensor))),
         dtypes=(dtype,),
         variant_of=_variant_of("nvfp4", dtype),
         unspecified=(_NAN_SIGN, _BFLOAT16_SIGN) if dtype == "bfloat16" else (_NAN_SIGN,),

@@ -18,12 +18,7 @@ def _documented(fmt_name: str, formats: tuple[str, ...], largest: int, summary: 
         source=_SOURCE,
         evidence=Evidence.SECOND_HAND,
         one_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=exact.div(AMAX, M),
-                step=ScaleStep.ENCODE,
-                rounding=Rounding.RTP,
-                byte_range=(0x00, largest),
-            ),
+            scale=ScaleRule(value=exact.div(AMAX, M), step=ScaleStep.ENCODE, rounding=Rounding.RTP, byte_range=(0x00, largest)),
             # A scale of zero (no e8m0 has one) makes zeros.
             scaled=if_equal(SF, ZERO, f32.mul(X, ZERO), exact.div(X, SF)),
             dequantize=f32.mul(Q, SF),
@@ -34,16 +29,6 @@ def _documented(fmt_name: str, formats: tuple[str, ...], largest: int, summary: 
 
 
 PROFILES: tuple[Profile, ...] = (
-    _documented(
-        "mxfp8",
-        ("mxfp8_e4m3", "mxfp8_e5m2"),
-        0xFE,
-        "amax / M rounded up to a power of two; elements to nearest even",
-    ),
-    _documented(
-        "nvfp4",
-        ("nvfp4",),
-        0x7E,
-        "one level: amax / 6 rounded up to e4m3; elements to nearest even",
-    ),
+    _documented("mxfp8", ("mxfp8_e4m3", "mxfp8_e5m2"), 0xFE, "amax / M rounded up to a power of two; elements to nearest even"),
+    _documented("nvfp4", ("nvfp4",), 0x7E, "one level: amax / 6 rounded up to e4m3; elements to nearest even"),
 )

@@ -8,23 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from mxspec.expressions import (
-    AMAX,
-    SF,
-    ZERO,
-    Const,
-    Expr,
-    Q,
-    X,
-    ceil_pow2,
-    const,
-    exact,
-    f32,
-    if_equal,
-    if_inf,
-    if_less,
-    if_nan,
-)
+from mxspec.expressions import AMAX, SF, ZERO, Const, Expr, Q, X, ceil_pow2, const, exact, f32, if_equal, if_inf, if_less, if_nan
 from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding
 
@@ -45,12 +29,7 @@ _CARRIED = if_less(
     _LAST,
     _MAXIMUM,
     _NAN,
-    if_equal(
-        _LAST,
-        _MAXIMUM,
-        _INFINITY,
-        exact.add(_MAXIMUM, exact.mul(_POWER, const(Fraction((1 << 21) - 1, 1 << 23)))),
-    ),
+    if_equal(_LAST, _MAXIMUM, _INFINITY, exact.add(_MAXIMUM, exact.mul(_POWER, const(Fraction((1 << 21) - 1, 1 << 23))))),
 )
 
 _QUOTIENT = f32.div(X, SF)
@@ -80,9 +59,7 @@ def _mx4(mode: str) -> Profile:
         evidence=Evidence.MEASURED,
         witness=_RAN,
         one_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=value, step=step, subtract_emax=True, byte_range=(0x00, 0xFC), on_inf=0xFC, on_nan=0x00
-            ),
+            scale=ScaleRule(value=value, step=step, subtract_emax=True, byte_range=(0x00, 0xFC), on_inf=0xFC, on_nan=0x00),
             scaled=_scaled(value),
             # Byte FF is 2^-128, and code 8 the table's -0, an integer without a sign.
             dequantize=f32.mul(if_equal(Q, ZERO, ZERO, Q), if_nan(SF, _BYTE_FF, SF)),

@@ -49,9 +49,7 @@ _SOURCE = (
     "flashinfer-ai/flashinfer@fb28d724:csrc/nv_internal/tensorrt_llm/kernels/quantization_utils.cuh {}; "
     "flags: flashinfer/jit/core.py gen_jit_spec"
 )
-_DSL_SOURCE = (
-    "flashinfer-ai/flashinfer@fb28d724:flashinfer/quantization/quantization_cute_dsl_utils.py, cute_dsl/fp4_common.py"
-)
+_DSL_SOURCE = "flashinfer-ai/flashinfer@fb28d724:flashinfer/quantization/quantization_cute_dsl_utils.py, cute_dsl/fp4_common.py"
 _DTYPES = ("float16", "bfloat16")
 _TABLE = "the approximate reciprocal on Blackwell: the table is sm_90's"
 _WITNESS = "the function compiled for sm_90 with -use_fast_math{}, on an H200: {} blocks, every byte"
@@ -142,8 +140,7 @@ def _dsl_mx(fmt: str, family: str, value: Expr, scaled: Expr, *unspecified: str)
 PROFILES: tuple[Profile, ...] = (
     _nvfp4(
         "default",
-        "scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)) unless amax is 0; a scale of byte 00 "
-        "turns zeros into 7",
+        "scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)) unless amax is 0; a scale of byte 00 turns zeros into 7",
         ftz.mul(S, ftz.mul(AMAX, rcp_approx(const(6)))),
         rcp_approx(ftz.mul(SF, rcp_approx(S))),
         _TABLE,
@@ -158,8 +155,7 @@ PROFILES: tuple[Profile, ...] = (
         id="flashinfer-0.6.18/mxfp4",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
-        summary="amax * rcp(6) rounded up to a power of two; a block of byte 00 is multiplied by 1, one of "
-        "byte FE by 0",
+        summary="amax * rcp(6) rounded up to a power of two; a block of byte 00 is multiplied by 1, one of byte FE by 0",
         source=_SOURCE.format("cvt_warp_fp16_to_fp4 with UE8M0_SF, exp2f_rcp"),
         evidence=Evidence.COMPILED,
         witness=_COMPILED.format(22_488) + _WITNESS.format(_SOFTWARE, "49,152"),
@@ -203,10 +199,5 @@ PROFILES: tuple[Profile, ...] = (
         if_equal(AMAX, ZERO, ZERO, fmin(f32.div(ONE, f32.mul(SF, f32.div(ONE, S))), FLT_MAX)),
     ),
     _dsl_mx("mxfp4", "mxfp4", f32.mul(AMAX, rcp_approx(const(6))), f32.mul(X, _DSL_POWER)),
-    _dsl_mx(
-        "mxfp8_e4m3",
-        "mxfp8",
-        f32.mul(AMAX, f32.div(ONE, const(448))),
-        fmax(fmin(f32.mul(X, _DSL_POWER), const(448)), const(-448)),
-    ),
+    _dsl_mx("mxfp8_e4m3", "mxfp8", f32.mul(AMAX, f32.div(ONE, const(448))), fmax(fmin(f32.mul(X, _DSL_POWER), const(448)), const(-448))),
 )

@@ -47,9 +47,7 @@ _TWO_TO_MINUS_126 = const(Fraction(1, 1 << 126))
 
 #: NaN has the bfloat16 bits FFFF in torch's vectorized code, whose fields give 0B.
 _ELEMENT = ElementRule(unbounded_fields=True)
-_NAN_SIGN = (
-    "the sign of a NaN: torch's vectorized float32 to bfloat16 makes every NaN FFFF (code 0B, NVFP4 scale byte FF)"
-)
+_NAN_SIGN = "the sign of a NaN: torch's vectorized float32 to bfloat16 makes every NaN FFFF (code 0B, NVFP4 scale byte FF)"
 _TORCH = "torch before 2.13 casts finite values above 448 to NaN, not to 448; the wheel asks for torch 2.9"
 
 
@@ -136,22 +134,7 @@ PROFILES: tuple[Profile, ...] = (
         unspecified_nan_block_codes=True,
     ),
     _nvfp4("always-6", "the one scale", 2688, None),
-    _nvfp4(
-        "mse",
-        "of the scales amax / 4 and amax / 6 that with the smaller squared error",
-        1536,
-        ErrorNorm.SQUARED,
-    ),
-    _nvfp4(
-        "l1-norm",
-        "of the scales amax / 4 and amax / 6 that with the smaller absolute error",
-        1536,
-        ErrorNorm.ABSOLUTE,
-    ),
-    _nvfp4(
-        "abs-max",
-        "of the scales amax / 4 and amax / 6 that with the smaller largest error",
-        1536,
-        ErrorNorm.MAXIMUM,
-    ),
+    _nvfp4("mse", "of the scales amax / 4 and amax / 6 that with the smaller squared error", 1536, ErrorNorm.SQUARED),
+    _nvfp4("l1-norm", "of the scales amax / 4 and amax / 6 that with the smaller absolute error", 1536, ErrorNorm.ABSOLUTE),
+    _nvfp4("abs-max", "of the scales amax / 4 and amax / 6 that with the smaller largest error", 1536, ErrorNorm.MAXIMUM),
 )

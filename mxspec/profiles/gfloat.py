@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Q, X, exact, f32
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy
 
 _SCALE = ScaleRule(value=AMAX, step=ScaleStep.LOG2F_FLOOR, subtract_emax=True)

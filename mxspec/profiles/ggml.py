@@ -5,21 +5,7 @@ Block scales are kept halved and values doubled; halving and doubling are exact.
 
 from __future__ import annotations
 
-from mxspec.expressions import (
-    AMAX,
-    SF,
-    ZERO,
-    Const,
-    Expr,
-    Q,
-    X,
-    absolute,
-    const,
-    exact,
-    f32,
-    if_equal,
-    if_nan,
-)
+from mxspec.expressions import AMAX, SF, ZERO, Const, Expr, Q, X, absolute, const, exact, f32, if_equal, if_nan
 from mxspec.profiles.schema import (
     AmaxNan,
     ElementRule,
@@ -62,12 +48,7 @@ PROFILES: tuple[Profile, ...] = (
         witness=_WITNESS.format("256,259"),
         one_level=QuantizationSteps(
             scale=ScaleRule(
-                value=AMAX,
-                step=ScaleStep.LOG2F_FLOOR,
-                subtract_emax=True,
-                underflow=ExponentUnderflow.WRAP,
-                on_zero=0x00,
-                on_inf=0x00,
+                value=AMAX, step=ScaleStep.LOG2F_FLOOR, subtract_emax=True, underflow=ExponentUnderflow.WRAP, on_zero=0x00, on_inf=0x00
             ),
             scaled=exact.div(X, SF),
             # Code 8 is read as +0.
@@ -94,12 +75,7 @@ PROFILES: tuple[Profile, ...] = (
         evidence=Evidence.MEASURED,
         witness=_WITNESS.format("251,947"),
         one_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=f32.div(AMAX, const(6)),
-                step=ScaleStep.GGML_UE4M3,
-                byte_range=(0x00, 0x7E),
-                on_zero=0x00,
-            ),
+            scale=ScaleRule(value=f32.div(AMAX, const(6)), step=ScaleStep.GGML_UE4M3, byte_range=(0x00, 0x7E), on_zero=0x00),
             scaled=exact.div(X, SF),
             dequantize=if_equal(Q, ZERO, ZERO, _NVFP4_PRODUCT),
             element=_search(_NVFP4_PRODUCT),

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, ZERO, Const, Q, X, absolute, const, exact, f32, if_nan
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    ExponentUnderflow,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, ExponentUnderflow, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 #: 2**127; the value of byte FF is 2**128, reached in two steps.
 _TWO_TO_127 = Const(0x7F000000)

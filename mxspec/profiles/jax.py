@@ -78,14 +78,18 @@ def _mxfp8(path: str, dtype: str) -> Profile:
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
         summary="amax / 448 rounded up to a power of two; a NaN in the block gives byte 00, an Inf FF; byte 00 "
-        + ("divides by 2^-15, and 1 / scale overflows below 2^-16" if dtype == "float16" else "divides by zero" if path == "eager" else "multiplies by 2^127"),
+        + (
+            "divides by 2^-15, and 1 / scale overflows below 2^-16"
+            if dtype == "float16"
+            else "divides by zero"
+            if path == "eager"
+            else "multiplies by 2^127"
+        ),
         source=_SOURCE,
         evidence=Evidence.MEASURED,
         witness=_RAN,
         one_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=_in(dtype, ftz.div(AMAX, M)), step=ScaleStep.ENCODE, rounding=Rounding.RTP, on_inf=0xFF, on_nan=0x00
-            ),
+            scale=ScaleRule(value=_in(dtype, ftz.div(AMAX, M)), step=ScaleStep.ENCODE, rounding=Rounding.RTP, on_inf=0xFF, on_nan=0x00),
             scaled=_in(dtype, if_equal(SF, _BYTE_0, smallest, ftz.mul(X, _in(dtype, ftz.div(ONE, shifted))))),
             dequantize=exact.mul(Q, SF),
             element=ElementRule(invalid_sign=1),
@@ -103,9 +107,7 @@ def _nvfp4() -> Profile:
 
     def steps(divisor: Expr, back: Expr) -> QuantizationSteps:
         return QuantizationSteps(
-            scale=ScaleRule(
-                value=minimum(divided(AMAX, const(6)), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
+            scale=ScaleRule(value=minimum(divided(AMAX, const(6)), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=divided(X, SF),
             dequantize=back,
             element=ElementRule(nan=NanPolicy.ZERO_NEGATIVE),
@@ -128,7 +130,4 @@ def _nvfp4() -> Profile:
     )
 
 
-PROFILES: tuple[Profile, ...] = (
-    *(_mxfp8(path, dtype) for path in ("eager", "jit") for dtype in _DTYPES),
-    _nvfp4(),
-)
+PROFILES: tuple[Profile, ...] = (*(_mxfp8(path, dtype) for path in ("eager", "jit") for dtype in _DTYPES), _nvfp4())

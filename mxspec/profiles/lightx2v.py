@@ -7,21 +7,7 @@ kernels were not run whole: their functions were compiled for sm_90, and built b
 
 from __future__ import annotations
 
-from mxspec.expressions import (
-    AMAX,
-    ONE_SIXTH,
-    SF,
-    TMAX,
-    ZERO,
-    Expr,
-    Q,
-    S,
-    X,
-    const,
-    f32,
-    if_equal,
-    rcp_approx,
-)
+from mxspec.expressions import AMAX, ONE_SIXTH, SF, TMAX, ZERO, Expr, Q, S, X, const, f32, if_equal, rcp_approx
 from mxspec.profiles.schema import (
     AmaxNan,
     ElementRule,

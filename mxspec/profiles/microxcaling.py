@@ -20,10 +20,7 @@ _LOG2_IS_128_BF16 = Const(0x7F580000)
 _ROUNDINGS = {
     "nearest": (ElementRule(rounding=Rounding.RNA, add_half_floor_f32=True), "nearest, ties away"),
     "even": (ElementRule(rounding=Rounding.RNE, add_half_floor_f32=True), "nearest even"),
-    "floor": (
-        ElementRule(rounding=Rounding.RTZ, binade_log2f=True),
-        "toward zero, in the binade of a float32 log2",
-    ),
+    "floor": (ElementRule(rounding=Rounding.RTZ, binade_log2f=True), "toward zero, in the binade of a float32 log2"),
 }
 
 

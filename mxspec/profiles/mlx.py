@@ -80,12 +80,7 @@ def _mx(fmt: str, path: str, domain: Domained, dtype: str, special: int, element
         witness=_WITNESS + count,
         one_level=QuantizationSteps(
             scale=ScaleRule(
-                value=ratio,
-                step=ScaleStep.CEIL,
-                underflow=ExponentUnderflow.WRAP,
-                on_zero=0x7F,
-                on_inf=special,
-                on_nan=special,
+                value=ratio, step=ScaleStep.CEIL, underflow=ExponentUnderflow.WRAP, on_zero=0x7F, on_inf=special, on_nan=special
             ),
             scaled=domain.div(X, power),
             # Byte FF is 2**128, an infinity.
@@ -117,15 +112,10 @@ def _nvfp4(path: str, domain: Domained, dtype: str, count: str) -> Profile:
         witness=_WITNESS + count,
         one_level=QuantizationSteps(scale=scale(ratio), scaled=quotient, dequantize=exact.mul(Q, SF), element=element),
         two_level=QuantizationSteps(
-            scale=scale(f32.mul(ratio, S)),
-            scaled=f32.mul(quotient, S),
-            dequantize=f32.mul(Q, f32.mul(SF, G)),
-            element=element,
+            scale=scale(f32.mul(ratio, S)), scaled=f32.mul(quotient, S), dequantize=f32.mul(Q, f32.mul(SF, G)), element=element
         ),
         tensor=TensorRule(
-            native=TensorScaleKind.AMAX,
-            from_amax=TMAX,
-            derived=((S, f32.div(const(2688), TMAX)), (G, f32.div(TMAX, const(2688)))),
+            native=TensorScaleKind.AMAX, from_amax=TMAX, derived=((S, f32.div(const(2688), TMAX)), (G, f32.div(TMAX, const(2688))))
         ),
         dtypes=(dtype,),
         variant_of="mlx-0.32/nvfp4/cpu" if path else None,
@@ -138,11 +128,7 @@ def _profiles(path: str, domain: Domained, dtype: str) -> tuple[Profile, ...]:
     search = ElementRule(error=absolute(domain.sub(SCALED, Q)))
     narrow = dtype != "float32"
     # bfloat16 conversion gives every NaN a positive sign.
-    fp8 = (
-        ElementRule(nan_own=NanPolicy.MAX_POSITIVE)
-        if dtype == "bfloat16"
-        else ElementRule(nan_own=NanPolicy.MAX_SIGNED, invalid_sign=1)
-    )
+    fp8 = ElementRule(nan_own=NanPolicy.MAX_POSITIVE) if dtype == "bfloat16" else ElementRule(nan_own=NanPolicy.MAX_SIGNED, invalid_sign=1)
     special = 0x00 if narrow else 0x80
     mx = "115,567 blocks" if narrow else "256,699 blocks"
     nv = "392,935 blocks, 12 tensor maxima and none" if narrow else "872,779 blocks, 12 tensor maxima and none"

@@ -5,23 +5,7 @@
 
 from __future__ import annotations
 
-from mxspec.expressions import (
-    AMAX,
-    ONE,
-    SF,
-    TMAX,
-    ZERO,
-    Const,
-    Expr,
-    G,
-    Q,
-    X,
-    const,
-    f32,
-    if_equal,
-    if_less,
-    if_nan,
-)
+from mxspec.expressions import AMAX, ONE, SF, TMAX, ZERO, Const, Expr, G, Q, X, const, f32, if_equal, if_less, if_nan
 from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
@@ -38,13 +22,9 @@ from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 _SOURCE = "nvidia-modelopt 0.47.0 wheel: modelopt/torch/quantization/qtensor/"
 _WITNESS = "nvidia-modelopt 0.47.0 on torch 2.13.0+cpu, Linux x86-64 (AVX-512, AVX2 and SSE dispatch): "
 _INF = Const(0x7F800000)
-_LOG2 = (
-    "the scale where amax / M lies a few ulps above a power of two: torch's log2 decides, on x86-64 as the "
-    "correctly rounded one would"
-)
+_LOG2 = "the scale where amax / M lies a few ulps above a power of two: torch's log2 decides, on x86-64 as the correctly rounded one would"
 _CAST = (
-    "the byte 00 of a block with Inf or NaN: a float Inf or NaN is cast to uint8, which C++ leaves "
-    "undefined; this is the answer of x86-64"
+    "the byte 00 of a block with Inf or NaN: a float Inf or NaN is cast to uint8, which C++ leaves undefined; this is the answer of x86-64"
 )
 _NAN_SIGN = (
     "the sign bit of a NaN scale's byte (NaN in the block; a block of zeros under the tensor scale 0): by "
@@ -62,8 +42,7 @@ def _nvfp4(path: str, summary: str, source: str, value: Expr, tensor: TensorRule
         id=f"modelopt-0.47/nvfp4/{path}",
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
-        summary=f"{summary}; a scale of zero becomes 1, others are at least 2^-9; elements x / (sf * g); "
-        "code 8 decodes to +0",
+        summary=f"{summary}; a scale of zero becomes 1, others are at least 2^-9; elements x / (sf * g); code 8 decodes to +0",
         source=_SOURCE + source,
         evidence=Evidence.MEASURED,
         witness=_WITNESS + "594,035 blocks in each input dtype",
@@ -101,9 +80,7 @@ PROFILES: tuple[Profile, ...] = (
             # The divisor is 2^e before it is stored: Inf or NaN where amax is.
             scaled=f32.div(X, if_less(AMAX, _INF, SF, AMAX)),
             dequantize=_E8M0,
-            element=ElementRule(
-                rounding=Rounding.RNZ, nan=NanPolicy.ZERO_NEGATIVE, zero=ZeroPolicy.MINUS_UNLESS_POSITIVE
-            ),
+            element=ElementRule(rounding=Rounding.RNZ, nan=NanPolicy.ZERO_NEGATIVE, zero=ZeroPolicy.MINUS_UNLESS_POSITIVE),
         ),
         unspecified=(_LOG2, _CAST),
     ),

@@ -8,25 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from mxspec.expressions import (
-    AMAX,
-    SF,
-    TMAX,
-    ZERO,
-    Const,
-    Expr,
-    G,
-    M,
-    Q,
-    X,
-    absolute,
-    const,
-    f16,
-    f32,
-    if_inf,
-    if_less,
-    if_nan,
-)
+from mxspec.expressions import AMAX, SF, TMAX, ZERO, Const, Expr, G, M, Q, X, absolute, const, f16, f32, if_inf, if_less, if_nan
 from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
@@ -108,9 +90,7 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=f32.mul(Q, f32.mul(SF, G)),
             element=ElementRule(nan=NanPolicy.MAX_POSITIVE),
         ),
-        tensor=TensorRule(
-            native=TensorScaleKind.DECODE, from_amax=_floored(f32.div(_floored(f32.div(TMAX, const(6))), const(448)))
-        ),
+        tensor=TensorRule(native=TensorScaleKind.DECODE, from_amax=_floored(f32.div(_floored(f32.div(TMAX, const(6))), const(448)))),
         dtypes=("float32", "float16"),
         unspecified_nan_block_codes=True,
     ),

@@ -85,12 +85,7 @@ def _mx(name: str, summary: str, source: str, scale: ScaleRule) -> Profile:
         summary=summary,
         source=source,
         evidence=Evidence.READ,
-        one_level=QuantizationSteps(
-            scale=scale,
-            scaled=exact.div(X, SF),
-            dequantize=exact.mul(Q, SF),
-            element=_MX_ELEMENT,
-        ),
+        one_level=QuantizationSteps(scale=scale, scaled=exact.div(X, SF), dequantize=exact.mul(Q, SF), element=_MX_ELEMENT),
     )
 
 
@@ -102,11 +97,7 @@ def _tensor_encode_scale() -> Expr:
     return if_equal(TMAX, ZERO, ONE, if_equal(finite, ZERO, ONE, finite))
 
 
-_TE_SCALE = ScaleRule(
-    value=minimum(f32.mul(AMAX, f32.mul(S, ONE_SIXTH)), FLT_MAX),
-    step=ScaleStep.ENCODE,
-    byte_range=(0x00, 0x7E),
-)
+_TE_SCALE = ScaleRule(value=minimum(f32.mul(AMAX, f32.mul(S, ONE_SIXTH)), FLT_MAX), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E))
 _TE_SCALED = f32.mul(X, minimum(f32.div(ONE, f32.mul(SF, f32.div(ONE, S))), FLT_MAX))
 #: float32(1 / 2688)
 _RECIPROCAL_2688 = Const(0x39C30C31)
@@ -134,9 +125,7 @@ def _nvfp4_variant(
 
     def steps(value: Expr, quotient: Expr, back: Expr) -> QuantizationSteps:
         return QuantizationSteps(
-            scale=ScaleRule(
-                value=if_equal(AMAX, ZERO, ZERO, minimum(value, FLT_MAX)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
+            scale=ScaleRule(value=if_equal(AMAX, ZERO, ZERO, minimum(value, FLT_MAX)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=if_equal(SF, ZERO, ZERO, quotient),
             dequantize=back,
             element=_NV_ELEMENT,
@@ -191,8 +180,7 @@ PROFILES: tuple[Profile, ...] = (
         id="nvfp4-paper",
         kind=Kind.NORMATIVE,
         formats=("nvfp4",),
-        summary="the published definition: scale (amax / 6) * S, elements times 1 / (sf * g), every operation in float32; "
-        f"{_PAPER_ZEROS}",
+        summary=f"the published definition: scale (amax / 6) * S, elements times 1 / (sf * g), every operation in float32; {_PAPER_ZEROS}",
         lost_zeros=_PAPER_ZEROS,
         source="arXiv 2509.25149 appendix B",
         evidence=Evidence.READ,
@@ -202,17 +190,8 @@ PROFILES: tuple[Profile, ...] = (
             dequantize=exact.mul(Q, SF),
             element=_NV_ELEMENT,
         ),
-        two_level=QuantizationSteps(
-            scale=_PAPER_SCALE,
-            scaled=_PAPER_SCALED,
-            dequantize=f32.mul(f32.mul(Q, SF), G),
-            element=_NV_ELEMENT,
-        ),
-        tensor=TensorRule(
-            native=TensorScaleKind.ENCODE,
-            from_amax=_tensor_encode_scale(),
-            derived=((G, f32.div(ONE, S)),),
-        ),
+        two_level=QuantizationSteps(scale=_PAPER_SCALE, scaled=_PAPER_SCALED, dequantize=f32.mul(f32.mul(Q, SF), G), element=_NV_ELEMENT),
+        tensor=TensorRule(native=TensorScaleKind.ENCODE, from_amax=_tensor_encode_scale(), derived=((G, f32.div(ONE, S)),)),
         unspecified=(
             "a tensor of zeros: the definition divides by zero; the encode scale is 1 here, as in Transformer Engine",
             "a block whose scale rounds to zero: the definition divides by zero; its codes are zeros here",
@@ -223,30 +202,20 @@ PROFILES: tuple[Profile, ...] = (
         id="nvfp4-te",
         kind=Kind.NORMATIVE,
         formats=("nvfp4",),
-        summary="Transformer Engine's order of 2026: scale amax * (S * fl(1/6)), elements * min(1 / (sf * (1 / S)), FLT_MAX); "
-        f"{_TE_ZEROS}",
+        summary=f"Transformer Engine's order of 2026: scale amax * (S * fl(1/6)), elements * min(1 / (sf * (1 / S)), FLT_MAX); {_TE_ZEROS}",
         lost_zeros=_TE_ZEROS,
         source="NVIDIA/TransformerEngine@d0067d0d core_nvfp4.cuh and custom_recipes/reference_nvfp4.py",
         evidence=Evidence.READ,
         one_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=substitute(_TE_SCALE.value, {S: ONE}), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
+            scale=ScaleRule(value=substitute(_TE_SCALE.value, {S: ONE}), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=substitute(_TE_SCALED, {S: ONE}),
             dequantize=exact.mul(Q, SF),
             element=_NV_ELEMENT,
         ),
         two_level=QuantizationSteps(
-            scale=_TE_SCALE,
-            scaled=_TE_SCALED,
-            dequantize=f32.mul(Q, f32.mul(f32.mul(SF, TMAX), _RECIPROCAL_2688)),
-            element=_NV_ELEMENT,
+            scale=_TE_SCALE, scaled=_TE_SCALED, dequantize=f32.mul(Q, f32.mul(f32.mul(SF, TMAX), _RECIPROCAL_2688)), element=_NV_ELEMENT
         ),
-        tensor=TensorRule(
-            native=TensorScaleKind.AMAX,
-            from_amax=TMAX,
-            derived=((S, _tensor_encode_scale()),),
-        ),
+        tensor=TensorRule(native=TensorScaleKind.AMAX, from_amax=TMAX, derived=((S, _tensor_encode_scale()),)),
     ),
     _nvfp4_variant(
         "nvfp4-exact",

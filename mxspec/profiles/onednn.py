@@ -7,16 +7,7 @@ become NaN in E4M3, and those above 61440 infinities in E5M2. Main saturates sin
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, ONE, SF, ZERO, Const, M, Q, X, const, exact, f16, f32, if_equal, if_less
-from mxspec.profiles.schema import (
-    AmaxNan,
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-)
+from mxspec.profiles.schema import AmaxNan, ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Overflow
 
 _SOURCE = "oneDNN v3.13.2 (c852e73), the library of the onednn 2026.1.0 wheel, matmul with destination scales"

@@ -66,9 +66,7 @@ _SCALES: dict[str, tuple[ScaleRule, str]] = {
 def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
     scale, summary = _SCALES[mode]
     element = (
-        ElementRule(rounding=Rounding.RNA, nan=NanPolicy.MAX_SIGNED, invalid_sign=1)
-        if family == "mxfp4"
-        else ElementRule(invalid_sign=1)
+        ElementRule(rounding=Rounding.RNA, nan=NanPolicy.MAX_SIGNED, invalid_sign=1) if family == "mxfp4" else ElementRule(invalid_sign=1)
     )
     return Profile(
         id=f"quark-0.13/{family}/{mode}",
@@ -78,12 +76,7 @@ def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
         source=f"{_DOWNCAST}, DequantScaleRoundingMode.{mode.replace('-', '_').upper()}",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=QuantizationSteps(
-            scale=scale,
-            scaled=f32.mul(X, _MULTIPLIER),
-            dequantize=f32.mul(Q, _SHIFTED),
-            element=element,
-        ),
+        one_level=QuantizationSteps(scale=scale, scaled=f32.mul(X, _MULTIPLIER), dequantize=f32.mul(Q, _SHIFTED), element=element),
         unspecified=(_INVALID,),
         unspecified_nan_block_codes=True,
     )
@@ -92,12 +85,7 @@ def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
 def _even_scale(rounds_to_infinity_from: Fraction) -> ScaleRule:
     """Quark's `even_round`: a maximum that the half-up step carries to 2^128 is infinite."""
     top = const(rounds_to_infinity_from * (1 << 127))
-    return ScaleRule(
-        value=if_less(AMAX, top, AMAX, if_nan(AMAX, AMAX, _INFINITY)),
-        step=ScaleStep.HALF_UP,
-        subtract_emax=True,
-        on_inf=0xFE,
-    )
+    return ScaleRule(value=if_less(AMAX, top, AMAX, if_nan(AMAX, AMAX, _INFINITY)), step=ScaleStep.HALF_UP, subtract_emax=True, on_inf=0xFE)
 
 
 def _fake(fmt: str, mantissa_bits: int) -> Profile:
@@ -112,11 +100,7 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
         kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="half-up scale, elements divided by it, ties to even; "
-        + (
-            "fp8 by torch's cast"
-            if fp8
-            else "no negative zero; an Inf stays an Inf, which the packer cuts to its fields"
-        ),
+        + ("fp8 by torch's cast" if fp8 else "no negative zero; an Inf stays an Inf, which the packer cuts to its fields"),
         source=_FAKE,
         evidence=Evidence.MEASURED,
         witness=_RAN,
@@ -126,19 +110,13 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
             dequantize=f32.mul(Q, SF),
             element=ElementRule(zero=ZeroPolicy.SIGNED if fp8 else ZeroPolicy.PLUS),
         ),
-        unspecified=()
-        if fp8
-        else ("an Inf has no code in this format: the fake path returns floats, and the code is the packer's",),
+        unspecified=() if fp8 else ("an Inf has no code in this format: the fake path returns floats, and the code is the packer's",),
         unspecified_nan_block_codes=True,
     )
 
 
 PROFILES: tuple[Profile, ...] = (
-    *(
-        _downcast(mode, family, formats)
-        for mode in _SCALES
-        for family, formats in (("mxfp4", ("mxfp4",)), ("mxfp8", _FP8))
-    ),
+    *(_downcast(mode, family, formats) for mode in _SCALES for family, formats in (("mxfp4", ("mxfp4",)), ("mxfp8", _FP8))),
     Profile(
         id="quark-0.13/mxfp4/even",
         kind=Kind.DESCRIPTIVE,
@@ -156,14 +134,5 @@ PROFILES: tuple[Profile, ...] = (
         unspecified=(_INVALID,),
         unspecified_nan_block_codes=True,
     ),
-    *(
-        _fake(fmt, bits)
-        for fmt, bits in (
-            ("mxfp4", 1),
-            ("mxfp6_e2m3", 3),
-            ("mxfp6_e3m2", 2),
-            ("mxfp8_e4m3", 3),
-            ("mxfp8_e5m2", 2),
-        )
-    ),
+    *(_fake(fmt, bits) for fmt, bits in (("mxfp4", 1), ("mxfp6_e2m3", 3), ("mxfp6_e3m2", 2), ("mxfp8_e4m3", 3), ("mxfp8_e5m2", 2))),
 )

@@ -213,11 +213,7 @@ class TensorScaleKind(Choice):
 
 
 #: The leaf that a native tensor scale binds.
-TENSOR_LEAF: dict[TensorScaleKind, str] = {
-    TensorScaleKind.DECODE: "g",
-    TensorScaleKind.ENCODE: "S",
-    TensorScaleKind.AMAX: "tmax",
-}
+TENSOR_LEAF: dict[TensorScaleKind, str] = {TensorScaleKind.DECODE: "g", TensorScaleKind.ENCODE: "S", TensorScaleKind.AMAX: "tmax"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,9 +389,7 @@ class Profile:
                     )
             error = steps.element.error
             if error is not None and (unbound := leaves(error) - bound - {"scaled"}):
-                raise ValueError(
-                    f"profile {self.id}, {name}, element error: {', '.join(sorted(unbound))} is not known there"
-                )
+                raise ValueError(f"profile {self.id}, {name}, element error: {', '.join(sorted(unbound))} is not known there")
 
     def steps(self, *, with_tensor_scale: bool) -> QuantizationSteps:
         """The profile's arithmetic with or without a tensor scale.

@@ -4,26 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from mxspec.expressions import (
-    AMAX,
-    ONE,
-    SF,
-    TMAX,
-    Const,
-    Expr,
-    G,
-    M,
-    Q,
-    X,
-    clamp,
-    const,
-    exact,
-    f32,
-    if_equal,
-    if_inf,
-    if_nan,
-    maximum,
-)
+from mxspec.expressions import AMAX, ONE, SF, TMAX, Const, Expr, G, M, Q, X, clamp, const, exact, f32, if_equal, if_inf, if_nan, maximum
 from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
@@ -54,8 +35,7 @@ _TWO_TO_MINUS_127 = const(Fraction(1, 1 << 127))
 _TOP = exact.mul(const(1 << 127), const(2))
 
 _UNDER_NAN = (
-    "codes under the scale FF: they depend on the NaN's payload, on the sign of an Inf / Inf and, for RCEIL, "
-    "on the instruction set",
+    "codes under the scale FF: they depend on the NaN's payload, on the sign of an Inf / Inf and, for RCEIL, on the instruction set",
     "float16 output: the scale is cast to float16 before the product: Inf from byte 8F on, 0 below 67",
 )
 
@@ -82,15 +62,7 @@ def _by_exponent_field(mode: str, step: ScaleStep, summary: str) -> Profile:
     )
 
 
-def _rceil(
-    path: str,
-    formats: tuple[str, ...],
-    code: int,
-    summary: str,
-    scale: ScaleRule,
-    witness: str,
-    *open_points: str,
-) -> Profile:
+def _rceil(path: str, formats: tuple[str, ...], code: int, summary: str, scale: ScaleRule, witness: str, *open_points: str) -> Profile:
     family = formats[0] if len(formats) == 1 else "mxfp8"
     return Profile(
         id=f"torchao-0.18/{family}/rceil/{path}",

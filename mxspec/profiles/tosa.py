@@ -21,13 +21,7 @@ _EVEN = ScaleRule(value=AMAX, step=ScaleStep.HALF_UP, subtract_emax=True, on_inf
 _LAST_464 = ScaleRule(value=exact.div(AMAX, const(464)), step=ScaleStep.CEIL, on_inf=0xFF)
 
 #: The code of every element of a block that holds a NaN or an infinity: what the bits of float32's NaN are cut to.
-_LOST = {
-    "mxfp4": 0x6,
-    "mxfp6_e2m3": 0x18,
-    "mxfp6_e3m2": 0x1C,
-    "mxfp8_e4m3": 0x7F,
-    "mxfp8_e5m2": 0x7E,
-}
+_LOST = {"mxfp4": 0x6, "mxfp6_e2m3": 0x18, "mxfp6_e3m2": 0x1C, "mxfp8_e4m3": 0x7F, "mxfp8_e5m2": 0x7E}
 
 
 def _mx(fmt: str) -> Profile:

@@ -54,9 +54,7 @@ from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 _REPO = "NVIDIA/TransformerEngine@d0067d0d:transformer_engine"
 _V210 = "NVIDIA/TransformerEngine@769ed778 (v2.10):transformer_engine"
 _REFERENCE = f"{_REPO}/pytorch/custom_recipes/reference_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
-_REFERENCE_2025 = (
-    f"{_V210}/pytorch/custom_recipes/quantization_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
-)
+_REFERENCE_2025 = f"{_V210}/pytorch/custom_recipes/quantization_nvfp4.py NVFP4QuantizerRef._quantize_blockwise_reference"
 _WITNESS = "on torch 2.13.0+cpu, Linux x86-64 (AVX-512)"
 #: A whole kernel's source, with instructions of the chip computed otherwise: reports/vendor/device.json.
 _COMPILED = "the kernel of {} built by g++ 12 for x86-64: {:,} blocks, every byte"
@@ -115,9 +113,7 @@ def _without_tensor_scale(steps: QuantizationSteps) -> QuantizationSteps:
     """The kernel called without a maximum: S is 1."""
     one: dict[Leaf, Expr] = {S: ONE}
     return QuantizationSteps(
-        scale=ScaleRule(
-            value=substitute(steps.scale.value, one), step=steps.scale.step, byte_range=steps.scale.byte_range
-        ),
+        scale=ScaleRule(value=substitute(steps.scale.value, one), step=steps.scale.step, byte_range=steps.scale.byte_range),
         scaled=substitute(steps.scaled, one),
         dequantize=f32.mul(Q, SF),
         element=steps.element,
@@ -195,11 +191,7 @@ def _hadamard(*, fast: bool) -> Profile:
         kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="the columnwise kernel fused with the Hadamard transform, from the transformed values on"
-        + (
-            "; approximate reciprocal, values not rounded to bfloat16"
-            if fast
-            else "; values rounded to bfloat16; NaN spreads"
-        ),
+        + ("; approximate reciprocal, values not rounded to bfloat16" if fast else "; values rounded to bfloat16; NaN spreads"),
         source=f"{_REPO}/common/hadamard_transform/hadamard_transform_cast_fusion.cu",
         evidence=Evidence.READ,
         one_level=None,
@@ -228,19 +220,11 @@ def _four_over_six(*, kernel: bool, squared: bool, scaled_domain: bool, largest:
         return ScaleRule(value=low, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E))
 
     difference = (
-        f32.sub(f32.mul(Q, SF), f32.mul(X, S))
-        if scaled_domain
-        else f32.sub(f32.div(f32.mul(f32.mul(Q, SF), TMAX), const(6 * largest)), X)
+        f32.sub(f32.mul(Q, SF), f32.mul(X, S)) if scaled_domain else f32.sub(f32.div(f32.mul(f32.mul(Q, SF), TMAX), const(6 * largest)), X)
     )
     error = f32.mul(difference, difference) if squared else absolute(difference)
     norm = ErrorNorm.SQUARED if squared else ErrorNorm.ABSOLUTE
-    path = "-".join(
-        [
-            "mse" if squared else "mae",
-            *(["fp16-error"] if scaled_domain else []),
-            *(["256"] if largest == 256 else []),
-        ]
-    )
+    path = "-".join(["mse" if squared else "mae", *(["fp16-error"] if scaled_domain else []), *(["256"] if largest == 256 else [])])
     who = "kernel" if kernel else "reference"
     steps = QuantizationSteps(
         scale=rule(base),
@@ -301,8 +285,7 @@ PROFILES: tuple[Profile, ...] = (
     ),
     _nvfp4(
         "te-2.14/nvfp4/kernel-fastmath",
-        "the tuned 1D kernel under NVTE_USE_FAST_MATH: elements times bf16(min(S / sf, BF16_MAX)) by fma, "
-        "which drops -0",
+        "the tuned 1D kernel under NVTE_USE_FAST_MATH: elements times bf16(min(S / sf, BF16_MAX)) by fma, which drops -0",
         f"{_REPO}/common/cast/nvfp4/specialized/quantize_transpose_nvfp4_tuned_1D.cuh, common/util/ptx_arch_spec.cuh",
         _fast_math(),
         kernel=True,
@@ -322,13 +305,11 @@ PROFILES: tuple[Profile, ...] = (
     ),
     _nvfp4(
         "te-2.14/nvfp4/reference",
-        "the Python reference from 2.14 on: the kernel's order, NaN and a NaN tensor maximum spread, -0 and "
-        "NaN become 0",
+        "the Python reference from 2.14 on: the kernel's order, NaN and a NaN tensor maximum spread, -0 and NaN become 0",
         _REFERENCE,
         _plain(_BY_MULTIPLYING, kernel=False),
         kernel=False,
-        witness=f"Transformer Engine's reference at d0067d0d {_WITNESS}: 588,315 blocks of 1 x 16, "
-        "268,800 in tiles of 16 x 16",
+        witness=f"Transformer Engine's reference at d0067d0d {_WITNESS}: 588,315 blocks of 1 x 16, 268,800 in tiles of 16 x 16",
     ),
     _nvfp4(
         "te-2.8/nvfp4/reference",
@@ -336,8 +317,7 @@ PROFILES: tuple[Profile, ...] = (
         _REFERENCE_2025,
         _plain(_BY_DIVIDING, kernel=False),
         kernel=False,
-        witness=f"Transformer Engine's reference of 2.10 {_WITNESS}: 588,315 blocks of 1 x 16, "
-        "268,800 in tiles of 16 x 16",
+        witness=f"Transformer Engine's reference of 2.10 {_WITNESS}: 588,315 blocks of 1 x 16, 268,800 in tiles of 16 x 16",
     ),
     _hadamard(fast=False),
     _hadamard(fast=True),

@@ -29,24 +29,14 @@ from mxspec.expressions import (
     maximum,
 )
 from mxspec.formats import get_block
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = (
     "tokenspeed-triton-kernels 1.0.0.post20260510 wheel: triton_kernels/numerics_details/mxfp.py downcast_to_mxfp_torch, "
     "upcast_from_mxfp_torch"
 )
-_RAN = (
-    "tokenspeed-triton-kernels 1.0.0.post20260510, torch 2.13.0 on the CPU, Linux x86-64: reports/peers/triton-kernels.json"
-)
+_RAN = "tokenspeed-triton-kernels 1.0.0.post20260510, torch 2.13.0 on the CPU, Linux x86-64: reports/peers/triton-kernels.json"
 _INFINITY = Const(0x7F800000)
 _BYTE_0, _BYTE_1 = const(Fraction(1, 1 << 127)), const(Fraction(1, 1 << 126))
 #: The scale is its byte << 23 as a float32: 00 is zero, FF is an infinity.

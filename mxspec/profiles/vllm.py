@@ -77,11 +77,7 @@ PROFILES: tuple[Profile, ...] = (
         witness=_COMPILED.format(32_992) + _KERNEL_WITNESS.format("622,592"),
         one_level=None,
         two_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=f32.mul(S, f32.mul(AMAX, rcp_approx(_SIX))),
-                step=ScaleStep.ENCODE,
-                byte_range=(0x00, 0x7E),
-            ),
+            scale=ScaleRule(value=f32.mul(S, f32.mul(AMAX, rcp_approx(_SIX))), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, rcp_approx(f32.mul(SF, rcp_approx(S))))),
             dequantize=f32.mul(Q, f32.div(SF, S)),
         ),
@@ -95,8 +91,7 @@ PROFILES: tuple[Profile, ...] = (
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="amax rounded half up to the element's precision, then floor; a block of byte 00 is quantized to zeros",
-        source=_SOURCE
-        + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
+        source=_SOURCE + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
         evidence=Evidence.COMPILED,
         witness=_COMPILED.format(22_504) + _KERNEL_WITNESS.format("49,152"),
         one_level=QuantizationSteps(
@@ -118,9 +113,7 @@ PROFILES: tuple[Profile, ...] = (
         one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(
-                value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)),
-                step=ScaleStep.ENCODE,
-                byte_range=(0x00, 0x7E),
+                value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
             ),
             scaled=f32.mul(X, _reciprocal(f32.mul(SF, _reciprocal(S)))),
             dequantize=f32.mul(Q, f32.div(SF, S)),
@@ -144,19 +137,13 @@ PROFILES: tuple[Profile, ...] = (
         one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(
-                value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)),
-                step=ScaleStep.ENCODE,
-                byte_range=(0x00, 0x7E),
+                value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
             ),
             scaled=f32.mul(X, _reciprocal(f32.mul(SF, _reciprocal(S)))),
             dequantize=f32.mul(Q, f32.mul(SF, G)),
             element=ElementRule(zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW, nan=NanPolicy.ZERO),
         ),
-        tensor=TensorRule(
-            native=TensorScaleKind.DECODE,
-            from_amax=f32.div(TMAX, const(2688)),
-            derived=((S, f32.div(ONE, G)),),
-        ),
+        tensor=TensorRule(native=TensorScaleKind.DECODE, from_amax=f32.div(TMAX, const(2688)), derived=((S, f32.div(ONE, G)),)),
         unspecified=("quantizing with a decode scale: vLLM has no such call",),
         unspecified_nan_block_codes=True,
     ),
@@ -164,9 +151,7 @@ PROFILES: tuple[Profile, ...] = (
         id="vllm-0.33/mxfp8/torch",
         kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
-        summary="float32 log2 of max(amax, 2^-126) / 448 rounded up; elements x / 2^e; a NaN in the block "
-        "gives byte 00 over "
-        "codes 7F",
+        summary="float32 log2 of max(amax, 2^-126) / 448 rounded up; elements x / 2^e; a NaN in the block gives byte 00 over codes 7F",
         source=_SOURCE + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",
         evidence=Evidence.MEASURED,
         witness=f"{_WITNESS}: 768,777 blocks, every byte and value",
@@ -179,8 +164,7 @@ PROFILES: tuple[Profile, ...] = (
         unspecified=(
             "the scale where amax / 448 lies a few ulps above a power of two: torch's log2 there",
             "an infinity: torch 2.13 casts it to 448 (7E)",
-            "the byte 00 of a block with NaN: a float NaN is cast to uint8, which C++ leaves undefined; "
-            "x86-64's answer",
+            "the byte 00 of a block with NaN: a float NaN is cast to uint8, which C++ leaves undefined; x86-64's answer",
         ),
     ),
 )

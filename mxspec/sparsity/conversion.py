@@ -14,7 +14,10 @@ from mxspec.inputs import as_array
 from mxspec.sparsity.patterns import Codes, Sparsity, check_fit, check_metadata, get_sparsity
 
 #: Bits of kept items -> (layout of their metadata, type of its words, nibbles in a word).
-_TORCH: dict[int, tuple[str, np.dtype[Any], int]] = {16: ("torch-metadata-16", np.dtype("<i2"), 4), 8: ("torch-metadata-32", np.dtype("<i4"), 8)}
+_TORCH: dict[int, tuple[str, np.dtype[Any], int]] = {
+    16: ("torch-metadata-16", np.dtype("<i2"), 4),
+    8: ("torch-metadata-32", np.dtype("<i4"), 8),
+}
 _TYPES = {np.dtype(np.float16): 16, np.dtype(ml_dtypes.bfloat16): 16, np.dtype(np.int8): 8, np.dtype(np.uint8): 8}
 
 

@@ -28,11 +28,7 @@ class Nibble(StrEnum):
 
 
 #: Numbers that are pruned as they are, without codes.
-FLOATS = {
-    "float32": np.dtype(np.float32),
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-}
+FLOATS = {"float32": np.dtype(np.float32), "float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 
 
 #: Dtypes whose bytes are codes.

@@ -101,9 +101,7 @@ def scatter(kept: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> npt.NDAr
     return dense.reshape(*metadata.shape[:-1], rule.group * metadata.shape[-1])
 
 
-def decompress(
-    kept: npt.ArrayLike, metadata: npt.ArrayLike, *, sparsity: str | Sparsity = Sparsity.TWO_OF_FOUR
-) -> npt.NDArray[Any]:
+def decompress(kept: npt.ArrayLike, metadata: npt.ArrayLike, *, sparsity: str | Sparsity = Sparsity.TWO_OF_FOUR) -> npt.NDArray[Any]:
     """The dense codes, or numbers, [..., K]: kept ones at their positions, 0 elsewhere.
 
     Args:
@@ -127,6 +125,4 @@ def check_fit(kept: npt.NDArray[Any], metadata: Codes, rule: Sparsity) -> None:
         raise ValueError("metadata are a single number; pass at least one axis, along which the groups lie")
     wanted = (*metadata.shape[:-1], 2 * rule.unit * metadata.shape[-1])
     if kept.shape != wanted:
-        raise ValueError(
-            f"kept codes have shape {kept.shape}; metadata of shape {metadata.shape} need {wanted} under {rule}"
-        )
+        raise ValueError(f"kept codes have shape {kept.shape}; metadata of shape {metadata.shape} need {wanted} under {rule}")

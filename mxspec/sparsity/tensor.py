@@ -67,9 +67,7 @@ class GroupScales:
         check_group(self.group, shape[-1], sparsity)
         wanted = (*shape[:-1], shape[-1] // self.group)
         if self.scales.shape != wanted:
-            raise ValueError(
-                f"scales have shape {self.scales.shape}; a dense shape of {shape} in groups of {self.group} needs {wanted}"
-            )
+            raise ValueError(f"scales have shape {self.scales.shape}; a dense shape of {shape} in groups of {self.group} needs {wanted}")
 
     def apply(self, numbers: npt.NDArray[np.float64], kept: npt.NDArray[np.bool_], dtype: object) -> npt.NDArray[Any]:
         """Dense numbers of codes, 0 where nothing was kept, under these scales."""

@@ -19,27 +19,12 @@ from tests.attacks.python_targets import GOOD, HEAD
 DEEP = "[" * 100_000
 BIG = "9" * 5000
 EVIL = "\x1b]0;owned\x07<script>alert(1)</script>\x00[/red] \u202e::error::x"
-PROVE = (
-    "prove",
-    "t.py",
-    "--format",
-    "mxfp4",
-    "--dtype",
-    "bfloat16",
-    "--shard",
-    "3/32",
-    "--jobs",
-    "1",
-    "--profile",
-    "mx-floor",
-)
+PROVE = ("prove", "t.py", "--format", "mxfp4", "--dtype", "bfloat16", "--shard", "3/32", "--jobs", "1", "--profile", "mx-floor")
 FUZZ = ("fuzz", "t.py", "--batches", "1", "--seed", "1", "--jobs", "1")
 Prepare = Callable[[Path], None]
 
 
-def row(
-    name: str, kind: str, what: str, arguments: tuple[str, ...], codes: tuple[int, ...] = (2,), *words: str, **more: Any
-) -> Attack:
+def row(name: str, kind: str, what: str, arguments: tuple[str, ...], codes: tuple[int, ...] = (2,), *words: str, **more: Any) -> Attack:
     files = {"t.py": HEAD + GOOD} | dict(more.pop("files", {}))
     given = {"seconds": 30.0} | more
     return Attack(id=name, kind=kind, what=what, arguments=arguments, codes=codes, words=words, files=files, **given)
@@ -122,20 +107,9 @@ def copied_vectors(folder: Path, change: Callable[[Path], None]) -> None:
     change(folder / "v1")
 
 
-def vectors(
-    name: str, what: str, change: Callable[[Path], None], codes: tuple[int, ...] = (1, 2), *words: str, **more: Any
-) -> Attack:
+def vectors(name: str, what: str, change: Callable[[Path], None], codes: tuple[int, ...] = (1, 2), *words: str, **more: Any) -> Attack:
     arguments = more.pop("arguments", ("vectors", "verify", "v1"))
-    return row(
-        name,
-        V,
-        what,
-        arguments,
-        codes,
-        *words,
-        prepare=partial(copied_vectors, change=change),
-        **({"seconds": 120.0} | more),
-    )
+    return row(name, V, what, arguments, codes, *words, prepare=partial(copied_vectors, change=change), **({"seconds": 120.0} | more))
 
 
 def _forge(root: Path) -> None:
@@ -312,10 +286,7 @@ NAMED = (
     ("k-gg-strings-256", "64 keys with 2,097,152 empty strings each", "x.gguf", gguf(64, 0, b"".join(_string(b"k%d" % i) + struct.pack("<IIQ", 9, 8, 1 << 21) + bytes(8 << 21) for i in range(2)))),
 )  # fmt: skip
 INDEX = '{"metadata": {}, "weight_map": {"a": %s}}'
-EXTRA = {
-    f"{s}.safetensors": safetensors({"a": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16]}}, b"x" * 16)
-    for s in ("s1", "s2")
-}
+EXTRA = {f"{s}.safetensors": safetensors({"a": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16]}}, b"x" * 16) for s in ("s1", "s2")}
 SHARDS = (("nul", '"a\\u0000b.safetensors"'), ("long", json.dumps("n" * 5000 + ".safetensors")), ("ansi", '"\\u001b[31m.safetensors"'), ("surrogate", '"\\ud800.safetensors"'), ("dotdot", '"../a.safetensors"'))  # fmt: skip
 _UNTOUCHED = "mxspec lint {0} {1}; rc=$?; echo lint $rc; test $rc -eq 1 -o $rc -eq 2 || exit 9; mxspec convert {0} o.gguf --to gguf; rc=$?; test ! -e o.gguf || exit 8; exit $rc"
 CONTAINERS = (
@@ -331,10 +302,7 @@ CONTAINERS = (
 )  # fmt: skip
 
 MADE = "mxspec fuzz bad.py --batches 1 --seed 1 --jobs 1 --profile mx-floor --format mxfp4 --out f >/dev/null; f=$(ls f/*quantize* | head -1); "
-BAD = {
-    "bad.py": HEAD
-    + "def quantize(x, fmt):\n    t = mxspec.quantize(x, fmt)\n    return t.codes ^ (t.codes == 3), t.scales\n"
-}
+BAD = {"bad.py": HEAD + "def quantize(x, fmt):\n    t = mxspec.quantize(x, fmt)\n    return t.codes ^ (t.codes == 3), t.scales\n"}
 REPLAYS = (
     Attack(id="re-good", kind="replay", what="what fuzz wrote (control)", files=BAD, codes=(1,), seconds=60, shell=f"{MADE} mxspec fuzz bad.py --replay $f"),
     Attack(id="re-repeat", kind="replay", what="flag call-repeated-999999999", files=BAD, codes=(2,), seconds=60, words=("allowed are 1 to",), shell=f'{MADE} sed -i \'s/"flags":\\["fuzz"\\]/"flags":["fuzz","call-repeated-999999999"]/\' $f; mxspec fuzz bad.py --replay $f'),

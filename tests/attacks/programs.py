@@ -13,7 +13,7 @@ from tests.attacks.model import Attack
 from tests.attacks.python_targets import REPORTS
 
 #: A program that speaks the protocol: `quantize` of mxfp4. What it does wrong is put in by `{start}` and `{run}`.
-PROGRAM = '''
+PROGRAM = """
 import base64, json, os, sys, time
 import numpy as np, mxspec
 DESCRIPTION = {{"mxspec": 1, "name": "prog", "version": "1", "capabilities": {{"formats": ["mxfp4"], "functions": {{"quantize": []}}}}}}
@@ -36,7 +36,7 @@ for line in sys.stdin:
         {run}
         t = mxspec.quantize(x, "mxfp4")
         say({{"id": request["id"], "outputs": {{"codes": array(t.codes), "scales": array(t.scales)}}}})
-'''
+"""
 
 
 def program(name: str, what: str, codes: tuple[int, ...] = (0,), *words: str, head: str = "", start: str = "pass", run: str = "pass", command: str = "cmd:python p.py", timeout: str = "3", **more: object) -> Attack:  # fmt: skip
@@ -90,7 +90,7 @@ PROGRAMS = (
 )  # fmt: skip
 
 #: A library: decode of e2m1, and what is put in.
-LIBRARY = '''
+LIBRARY = """
 #include "mxspec_target.h"
 #include <cfenv>
 #include <clocale>
@@ -114,7 +114,7 @@ int mxspec_decode(const mxspec_decode_call *call) {{
     return 0;
 }}
 }}
-'''
+"""
 
 
 def build(folder: Path, source: str) -> None:

@@ -49,9 +49,7 @@ def run_attack(attack: Attack, folder: Path) -> Outcome:
             file.seek(0)
         printed = out.read(1 << 24), err.read(1 << 24)
     leaked = _end_leaked(mark)
-    return Outcome(
-        code=process.returncode, out=printed[0], err=printed[1], seconds=seconds, memory=memory, leaked=leaked, hung=hung
-    )
+    return Outcome(code=process.returncode, out=printed[0], err=printed[1], seconds=seconds, memory=memory, leaked=leaked, hung=hung)
 
 
 def _limit() -> None:
@@ -171,5 +169,3 @@ def _spoiled(folder: Path, given: set[str]) -> list[str]:
             wrong.append(f"{name} has {(folder / name).stat().st_size >> 20} MB")
     left = [p.name for p in folder.rglob(".*") if p.name.endswith(".tmp") or "-" in p.name]
     return wrong + ([f"temporary files left: {', '.join(left)}"] if left else [])
-
-

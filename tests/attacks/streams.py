@@ -101,7 +101,7 @@ INTERRUPTED = (
     *(row(f"i-check-{s.lower()}-{t}", INT, f"check: SIG{s} after {t} s", ("check", "t.py", "--json", "r.json"), (0, -n, 128 + n), signal=(n, t), quick=(s, t) == ("TERM", 2.0)) for s, n in (("INT", 2), ("TERM", 15), ("KILL", 9), ("HUP", 1)) for t in (2.0, 3.0, 4.0)),
 )  # fmt: skip
 
-PTY = "python -c \"import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)\" {} > out; grep -q owned out; found=$?; if grep -q \"$(printf '\\033]0;owned')\" out; then echo sequence passed; exit 7; fi; echo found $found"
+PTY = 'python -c "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)" {} > out; grep -q owned out; found=$?; if grep -q "$(printf \'\\033]0;owned\')" out; then echo sequence passed; exit 7; fi; echo found $found'
 TERMINAL = (
     shell("tty-msg", "terminal", "a message with OSC (on a pty)", PTY.format(CHECK), files={"t.py": HEAD + "def quantize(x, fmt):\n    raise ValueError('\\x1b]0;owned\\x07')\n"}),
     shell("tty-name", "terminal", "NAME with OSC (on a pty)", PTY.format(CHECK), files={"t.py": HEAD + "NAME = '\\x1b]0;owned\\x07'\n" + GOOD}, quick=True),

@@ -48,7 +48,9 @@ def padded(x: Any, k: int = 32) -> Any:
     return np.concatenate([x, np.zeros(k - len(x), np.float32)])[None]
 
 
-@pytest.mark.parametrize(("fmt", "profile"), [("mxfp4", "mx-floor"), ("mxfp6_e3m2", "mx-even"), ("mxfp8_e4m3", "mx-rceil"), ("mxint8", "mx-ceil")])
+@pytest.mark.parametrize(
+    ("fmt", "profile"), [("mxfp4", "mx-floor"), ("mxfp6_e3m2", "mx-even"), ("mxfp8_e4m3", "mx-rceil"), ("mxint8", "mx-ceil")]
+)
 def test_the_block_is_the_models(page: Any, site: Path, fmt: str, profile: str) -> None:
     open_explorer(page, site, f=fmt, p=profile, x=TEXT)
     page.click("#more button")
@@ -78,7 +80,9 @@ def test_two_profiles_differ_where_their_bits_do(page: Any, site: Path) -> None:
     page.select_option("#profile-b", "mx-rceil")
     a, b = (mxspec.quantize(padded(X), "mxfp4", profile=p) for p in ("mx-floor", "mx-rceil"))
     y = [t.dequantize(np.float32) for t in (a, b)]
-    expected = f"Differ: the scale, {(a.codes != b.codes).sum()} of 32 codes, {(y[0].view(np.uint32) != y[1].view(np.uint32)).sum()} of 32 values."
+    expected = (
+        f"Differ: the scale, {(a.codes != b.codes).sum()} of 32 codes, {(y[0].view(np.uint32) != y[1].view(np.uint32)).sum()} of 32 values."
+    )
     assert page.inner_text("#difference") == expected
     marked = page.eval_on_selector_all(".lanes tbody tr", "rows => rows.map(r => r.querySelectorAll('.differs').length)")
     assert marked == [2 * int(d).bit_count() for d in (a.codes ^ b.codes)[0, :8]]
@@ -161,7 +165,11 @@ def test_layouts_show_their_bytes(page: Any, site: Path) -> None:
     x = rng.standard_normal(32).astype(np.float32)
     open_explorer(page, site, f="mxfp4", p="mx-floor", x=" ".join(f"0x{b:08X}" for b in x.view(np.uint32).tolist()))
     t = mxspec.quantize(x[None], "mxfp4", profile="mx-floor")
-    shown = dict(page.eval_on_selector_all("#layouts .layout", "all => all.map(l => [l.querySelector('h3').textContent, l.querySelector('.bytes').textContent])"))
+    shown = dict(
+        page.eval_on_selector_all(
+            "#layouts .layout", "all => all.map(l => [l.querySelector('h3').textContent, l.querySelector('.bytes').textContent])"
+        )
+    )
     for names, data in shown.items():
         layout = get_layout(names.split(", ")[0])
         want = layouts.pack_blocks(t.codes, t.scales, layout) if len(layout.fields) > 1 else layouts.pack(t.codes, layout)
@@ -176,7 +184,9 @@ def test_what_a_profile_refuses_has_no_answer(page: Any, site: Path) -> None:
     assert "refuses" not in page.inner_text("#sides")
 
 
-@pytest.mark.parametrize("fragment", ["f=__proto__&p=constructor&q=toString&n=99999&b=77&s=zz&t=x", "x=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", "&&&==%"])
+@pytest.mark.parametrize(
+    "fragment", ["f=__proto__&p=constructor&q=toString&n=99999&b=77&s=zz&t=x", "x=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", "&&&==%"]
+)
 def test_a_hostile_link_is_text(page: Any, site: Path, fragment: str) -> None:
     page.goto((site / "explorer.html").as_uri() + f"#{fragment}")
     assert page.query_selector_all("#explorer img") == []
@@ -210,7 +220,9 @@ def test_narrow_windows_and_dark_colours(browser: Any, site: Path) -> None:
         page = browser.new_page(viewport={"width": 360, "height": 740}, color_scheme=scheme)
         open_explorer(page, site, f="nvfp4", p="nvfp4-te", q="te-2.17/nvfp4/4over6-kernel/mae", x=TEXT)
         assert page.evaluate("document.documentElement.scrollWidth") == 360
-        ink, paper = page.evaluate("[getComputedStyle(document.querySelector('.side h3')).color, getComputedStyle(document.querySelector('.side')).backgroundColor]")
+        ink, paper = page.evaluate(
+            "[getComputedStyle(document.querySelector('.side h3')).color, getComputedStyle(document.querySelector('.side')).backgroundColor]"
+        )
         assert contrast(ink, paper) > 7
         page.close()
 

@@ -18,7 +18,9 @@ def url(site: Path, name: str, fragment: str = "") -> str:
 
 def shown(page: Any) -> list[str]:
     """The implementations that the matrix shows, in order."""
-    found: list[str] = page.eval_on_selector_all("table.matrix tbody tr", "rows => rows.filter(r => r.offsetParent).map(r => r.dataset.slug)")
+    found: list[str] = page.eval_on_selector_all(
+        "table.matrix tbody tr", "rows => rows.filter(r => r.offsetParent).map(r => r.dataset.slug)"
+    )
     return found
 
 
@@ -32,7 +34,9 @@ def test_filters_show_what_was_asked_for(page: Any, site: Path) -> None:
     assert set(names) < set(everything)
     page.fill("input[name=q]", "")
     page.select_option("select[name=format]", "nvfp4")
-    columns = page.eval_on_selector_all("#quantizers thead th[data-column]", "heads => heads.filter(h => h.offsetParent).map(h => h.dataset.column)")
+    columns = page.eval_on_selector_all(
+        "#quantizers thead th[data-column]", "heads => heads.filter(h => h.offsetParent).map(h => h.dataset.column)"
+    )
     assert columns == ["nvfp4"]
     assert 0 < len(shown(page)) < len(everything)
     page.select_option("select[name=verdict]", "fail")
@@ -46,7 +50,9 @@ def test_filters_show_what_was_asked_for(page: Any, site: Path) -> None:
 
 def test_an_operation_has_its_own_verdict(page: Any, site: Path) -> None:
     page.goto(url(site, "index.html", "operation=dequantize&format=mxfp4"))
-    ratios = page.eval_on_selector_all("#quantizers tbody tr", "rows => rows.filter(r => r.offsetParent).map(r => r.querySelector('.ratio').textContent)")
+    ratios = page.eval_on_selector_all(
+        "#quantizers tbody tr", "rows => rows.filter(r => r.offsetParent).map(r => r.querySelector('.ratio').textContent)"
+    )
     assert ratios
     assert all(re.fullmatch(r"\d+/\d+", ratio) for ratio in ratios)
     totals = {int(ratio.split("/")[1]) for ratio in ratios}
@@ -79,7 +85,20 @@ def test_the_search_finds_pages(page: Any, site: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["index.html", "i/gguf-0.19.0.html", "p/mx-rceil.html", "r/quantize-tie-even.html", "plots.html", "docs/judge.html", "model.html", "l/128x4.html", pytest.param(str(REPORT), id="report")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index.html",
+        "i/gguf-0.19.0.html",
+        "p/mx-rceil.html",
+        "r/quantize-tie-even.html",
+        "plots.html",
+        "docs/judge.html",
+        "model.html",
+        "l/128x4.html",
+        pytest.param(str(REPORT), id="report"),
+    ],
+)
 def test_narrow_windows_do_not_scroll_sideways(page: Any, site: Path, name: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})

@@ -7,20 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tests.bugs import (
-    calls,
-    elements,
-    layouts,
-    no_answer,
-    open_choices,
-    planted,
-    rare,
-    restated,
-    scales,
-    tensor_scales,
-    unusual,
-    values,
-)
+from tests.bugs import calls, elements, layouts, no_answer, open_choices, planted, rare, restated, scales, tensor_scales, unusual, values
 from tests.bugs.entry import Entry, Fuzzed, Kind
 
 __all__ = ["Entry", "Fuzzed", "Kind", "find", "list_entries"]

@@ -66,9 +66,7 @@ def model(x: Array, fmt: str, profile: str | Profile | None = None) -> Answer:
 def rounded(profile: Profile, mode: Rounding) -> Profile:
     """A profile with its elements rounded otherwise."""
     assert profile.one_level is not None
-    return replace(
-        profile, one_level=replace(profile.one_level, element=replace(profile.one_level.element, rounding=mode))
-    )
+    return replace(profile, one_level=replace(profile.one_level, element=replace(profile.one_level.element, rounding=mode)))
 
 
 def by_rounding(mode: Rounding) -> BlockFunction:

@@ -50,9 +50,7 @@ def _restate(
         changed = next(Instance(found, operation, formats[0]).build())
         functions = _functions(operation, changed, two_level="nvfp4" in formats, pad=pad)
         declared = {"ELEMENTS": list(formats)} if operation == "encode_stochastic" else {"FORMATS": list(formats)}
-        return SimpleNamespace(
-            NAME=found.id, VERSION="1", SR_BITS=32, TENSOR_SCALE=changed.TENSOR_SCALE, **declared, **functions
-        )
+        return SimpleNamespace(NAME=found.id, VERSION="1", SR_BITS=32, TENSOR_SCALE=changed.TENSOR_SCALE, **declared, **functions)
 
     return Entry(
         id=id_, what=found.what, target=target, formats=formats, must_fail=must_fail, may_fail=may_fail,

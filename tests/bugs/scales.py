@@ -10,17 +10,7 @@ import numpy as np
 import mxspec
 from mxspec import Rounding
 
-from tests.bugs.building import (
-    Answer,
-    Array,
-    BlockFunction,
-    by_amax,
-    find_amax,
-    given,
-    make,
-    model,
-    on_blocks,
-)
+from tests.bugs.building import Answer, Array, BlockFunction, by_amax, find_amax, given, make, model, on_blocks
 from tests.bugs.entry import Entry
 
 
@@ -81,9 +71,7 @@ def times_a_reciprocal(x: Array, fmt: str) -> Answer:
     return codes, t.scales
 
 
-def tiles_row_by_row(
-    x: Array, fmt: str, tensor_scale: float | None = None, block: tuple[int, int] | None = None
-) -> Answer:
+def tiles_row_by_row(x: Array, fmt: str, tensor_scale: float | None = None, block: tuple[int, int] | None = None) -> Answer:
     t = mxspec.quantize(x, fmt, tensor_scale=None if tensor_scale is None else by_amax(tensor_scale))
     return t.codes, t.scales
 

@@ -73,7 +73,12 @@ def float64_inside(form: str) -> Any:
             quotient = np.where(sf == 0, 0, blocks / (sf * t) if form == "decode" else blocks * t / sf)
         codes = encode_exactly(np.abs(quotient), "e2m1") | np.signbit(blocks) << 3
         special = ~np.isfinite(x).all(axis=1)
-        model = mxspec.quantize(x, fmt, profile=EXACT[form], tensor_scale=None if tensor_scale is None else mxspec.TensorScale.from_float(TensorScaleKind(form), t))
+        model = mxspec.quantize(
+            x,
+            fmt,
+            profile=EXACT[form],
+            tensor_scale=None if tensor_scale is None else mxspec.TensorScale.from_float(TensorScaleKind(form), t),
+        )
         codes, stored = codes.reshape(x.shape).astype(np.uint8), stored.astype(np.uint8)
         codes[special], stored[special] = model.codes[special], model.scales[special]
         return codes, stored

@@ -182,7 +182,6 @@ def e8m0_by(rounding: Rounding) -> Any:
     return lambda x, element: mxspec.encode(np.abs(x), element, rounding=rounding)
 
 
-
 def by_rule(profile: str) -> Entry:
     """The scale rule is only recommended: each of the others is right too."""
     return Entry(

@@ -97,11 +97,7 @@ def main() -> int:
         "sums": sums(together),
         "seconds": round(time.monotonic() - started, 1),
         "environment": describe_environment()
-        | {
-            "load": [round(x, 2) for x in os.getloadavg()],
-            "distributed": version("distributed"),
-            "node": platform.system(),
-        },
+        | {"load": [round(x, 2) for x in os.getloadavg()], "distributed": version("distributed"), "node": platform.system()},
     }
     good = (
         facts["same_sums"] and facts["same_pieces"] and not facts["lost"] and not facts["entered_twice"]

@@ -230,7 +230,12 @@ LIBRARIES: dict[str, tuple[dict[str, tuple[str, int, Write]], Read, tuple[tuple[
         ),
     ),
 }  # fmt: skip
-_PACKAGES = {"auto-round": ("auto-round", "torch"), "autoawq": ("torch",), "compressed-tensors": ("compressed-tensors", "torch"), "mlx": ("mlx",)}
+_PACKAGES = {
+    "auto-round": ("auto-round", "torch"),
+    "autoawq": ("torch",),
+    "compressed-tensors": ("compressed-tensors", "torch"),
+    "mlx": ("mlx",),
+}
 
 
 def _io(library: str) -> tuple[Callable[[Tensors, Path], Any], Callable[[Path], Tensors]]:
@@ -290,7 +295,16 @@ def load(library: str, scratch: Path) -> list[dict[str, Any]]:
             assert (theirs.dtype, a.shape) == (ours.dtype, b.shape), base
             values += a.size
             different += int((a != b).sum())
-        rows.append({"convention": convention, "format": name, "profile": profile, "tensors": len(found.groups), "values": values, "different": different})
+        rows.append(
+            {
+                "convention": convention,
+                "format": name,
+                "profile": profile,
+                "tensors": len(found.groups),
+                "values": values,
+                "different": different,
+            }
+        )
     return rows
 
 

@@ -38,9 +38,7 @@ def write_safetensors(path: Path, tensors: Stored, metadata: Mapping[str, str] |
         shape = list(shape)
         if dtype == "F4":
             shape[-1] //= 2
-        specs[name] = TensorSpec(
-            dtype=LIBRARY_DTYPES[dtype], shape=shape, data_ptr=ctypes.addressof(buffer), data_len=len(data)
-        )
+        specs[name] = TensorSpec(dtype=LIBRARY_DTYPES[dtype], shape=shape, data_ptr=ctypes.addressof(buffer), data_len=len(data))
     path.write_bytes(serialize(specs, dict(metadata) if metadata else None))
     return path
 
@@ -84,9 +82,7 @@ def pack_ggml(codes: Bytes, scales: Bytes, k: int, blocks: int) -> Bytes:
     *lead, columns = codes.shape
     halves = codes.reshape(*lead, columns // (k * blocks), blocks, 2, k // 2)
     nibbles = halves[..., 0, :] | halves[..., 1, :] << 4
-    bytes_of = np.concatenate(
-        [scales.reshape(*lead, -1, blocks), nibbles.reshape(*lead, columns // (k * blocks), -1)], axis=-1
-    )
+    bytes_of = np.concatenate([scales.reshape(*lead, -1, blocks), nibbles.reshape(*lead, columns // (k * blocks), -1)], axis=-1)
     return bytes_of.reshape(*lead, -1)
 
 

@@ -27,34 +27,8 @@ from mxspec_conformance.lint import lint
 SEED = 20261121
 LIMIT = 256 << 20
 SECONDS = 10
-_NUMBERS = (
-    0,
-    1,
-    7,
-    255,
-    1 << 16,
-    (1 << 31) - 1,
-    1 << 31,
-    (1 << 32) - 1,
-    1 << 40,
-    (1 << 63) - 1,
-    1 << 63,
-    (1 << 64) - 1,
-)
-_TEXTS = (
-    "[" * 2000,
-    '{"a":' * 500,
-    "1e999",
-    "-1",
-    "null",
-    "9" * 5000,
-    '"\\ud800"',
-    "[9223372036854775808]",
-    "{}",
-    "[]",
-    '""',
-    "true",
-)
+_NUMBERS = (0, 1, 7, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+_TEXTS = ("[" * 2000, '{"a":' * 500, "1e999", "-1", "null", "9" * 5000, '"\\ud800"', "[9223372036854775808]", "{}", "[]", '""', "true")
 
 
 def header_length(data: bytes) -> int:
@@ -114,9 +88,7 @@ def cut_out(data: bytes, draw: random.Random) -> bytes:
 
 def swap(data: bytes, draw: random.Random) -> bytes:
     """The beginning of nothing known, or of the other container."""
-    start = draw.choice(
-        (b"GGUF", b"FUGG", b"\0" * 8, b"\xff" * 8, struct.pack("<Q", 2) + b"{}", b"GGUF\x03\0\0\0" + b"\xff" * 16)
-    )
+    start = draw.choice((b"GGUF", b"FUGG", b"\0" * 8, b"\xff" * 8, struct.pack("<Q", 2) + b"{}", b"GGUF\x03\0\0\0" + b"\xff" * 16))
     return start + data[len(start) :]
 
 
@@ -162,9 +134,7 @@ def main() -> int:
             signal.setitimer(signal.ITIMER_PROF, 0)
         slowest = max(slowest, time.process_time() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(
-        json.dumps({"files": count, "damaged": damaged, "crashes": crashes, "slowest_s": slowest, "peak_rss_kb": peak})
-    )
+    print(json.dumps({"files": count, "damaged": damaged, "crashes": crashes, "slowest_s": slowest, "peak_rss_kb": peak}))
     return 0
 
 

@@ -29,10 +29,7 @@ from mxspec.containers.safetensors import lay_out
 #: Bytes of resident memory that a conversion may take.
 BAR = 512 << 20
 #: One tensor of half the file, which no piece holds whole, and others of a usual size.
-SHAPES = {
-    "model.layers.0.mlp.up_proj": (32768, 65536),
-    **{f"model.layers.{i}.mlp.up_proj": (16384, 16384) for i in range(1, 7)},
-}
+SHAPES = {"model.layers.0.mlp.up_proj": (32768, 65536), **{f"model.layers.{i}.mlp.up_proj": (16384, 16384) for i in range(1, 7)}}
 WAYS = ("compressed-tensors", "gguf", "lightx2v")
 SEED = 3
 _RUN = 1 << 24
@@ -65,17 +62,7 @@ def write_source(path: Path) -> int:
 def run_conversion(source: Path, out: Path, convention: str) -> dict[str, Any]:
     """One conversion in a process of its own: what it said, its memory and its time."""
     answer = out.with_suffix(".json")
-    command = [
-        sys.executable,
-        "-m",
-        "mxspec_conformance",
-        "convert",
-        str(source),
-        str(out),
-        "--to",
-        convention,
-        "--json",
-    ]
+    command = [sys.executable, "-m", "mxspec_conformance", "convert", str(source), str(out), "--to", convention, "--json"]
     began = time.monotonic()
     with answer.open("wb") as sink:
         child = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, sink.fileno(), 1)])

@@ -61,10 +61,7 @@ def keep(folder: Path, name: str, decoded: dict[str, torch.Tensor], library: str
     save_file(decoded, target / "decoded.safetensors")
     stamp = {p: version(p) for p in (library, "torch", "transformers", "safetensors")}
     (target / "written_by.json").write_text(json.dumps(stamp, indent=1) + "\n", "ascii")
-    print(
-        name,
-        {k: (str(v.dtype), list(v.shape)) for k, v in load_file(folder / "model.safetensors").items() if "q_proj" in k},
-    )
+    print(name, {k: (str(v.dtype), list(v.shape)) for k, v in load_file(folder / "model.safetensors").items() if "q_proj" in k})
 
 
 def write_compressed_tensors(fmt: str) -> None:
@@ -74,9 +71,7 @@ def write_compressed_tensors(fmt: str) -> None:
     from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
 
     model = make_model()
-    config = QuantizationConfig(
-        config_groups={PRESETS[fmt]: ["Linear"]}, ignore=["lm_head"], quantization_status=QuantizationStatus.FROZEN
-    )
+    config = QuantizationConfig(config_groups={PRESETS[fmt]: ["Linear"]}, ignore=["lm_head"], quantization_status=QuantizationStatus.FROZEN)
     apply_quantization_config(model, config)
     for name, module in model.named_modules():
         scheme = getattr(module, "quantization_scheme", None)

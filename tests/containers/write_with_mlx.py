@@ -19,11 +19,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 OUT = Path(__file__).parent / "files"
 #: Modes, and what is called of each: the sizes that mlx-lm writes down.
-MODES = {
-    "mxfp4": {"group_size": 32, "bits": 4},
-    "mxfp8": {"group_size": 32, "bits": 8},
-    "nvfp4": {"group_size": 16, "bits": 4},
-}
+MODES = {"mxfp4": {"group_size": 32, "bits": 4}, "mxfp8": {"group_size": 32, "bits": 8}, "nvfp4": {"group_size": 16, "bits": 4}}
 
 
 def make_model() -> tuple[nn.Module, dict[str, mx.array]]:

@@ -33,12 +33,22 @@ def judge(id_: str) -> dict[str, object]:
     kernel, start = KERNELS[id_], time.perf_counter()
     try:
         report = check(kernel.target(), in_process=True)
-        code, failing = report.exit_code, [f"{r.id} {r.verdict}" for r in report.requirements if str(r.verdict) in ("fail", "deviation", "error", "timeout")]
+        code, failing = (
+            report.exit_code,
+            [f"{r.id} {r.verdict}" for r in report.requirements if str(r.verdict) in ("fail", "deviation", "error", "timeout")],
+        )
     except Exception:
         code, failing = 3, [traceback.format_exc(limit=-3)]
     words = ("found", "ESCAPED") if kernel.wrong else ("ACCUSED", "passes")
     verdict = "FAILED" if code in (2, 3) else words[code != 1]
-    return {"id": id_, "operation": kernel.offer.operation, "axis": kernel.axis, "verdict": verdict, "failing": failing, "seconds": round(time.perf_counter() - start, 1)}
+    return {
+        "id": id_,
+        "operation": kernel.offer.operation,
+        "axis": kernel.axis,
+        "verdict": verdict,
+        "failing": failing,
+        "seconds": round(time.perf_counter() - start, 1),
+    }
 
 
 def prove(kernel: Kernel) -> str | None:
@@ -55,7 +65,10 @@ def prove(kernel: Kernel) -> str | None:
 
 
 def say(result: dict[str, object]) -> None:
-    print(f"{result['id']:25}{result['operation']:34}{result['axis']:13}{result['verdict']:8}{result['seconds']:6} s  {'; '.join(map(str, result['failing'][:3]))}", flush=True)  # type: ignore[index]
+    print(
+        f"{result['id']:25}{result['operation']:34}{result['axis']:13}{result['verdict']:8}{result['seconds']:6} s  {'; '.join(map(str, result['failing'][:3]))}",
+        flush=True,
+    )  # type: ignore[index]
 
 
 def main() -> int:

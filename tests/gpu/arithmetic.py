@@ -86,8 +86,7 @@ def sixteen_bit_blocks(dtype: str, k: int) -> npt.NDArray[Any]:
     finite = bits[(bits & 0x7FFF) < (0x7F80 if dtype == "bfloat16" else 0x7C00)]
     rows = finite[: finite.size // (k - 1) * (k - 1)].reshape(-1, k - 1)
     raised = np.minimum(
-        (rows.max(axis=1, initial=0, where=(rows & 0x8000) == 0) & 0x7FFF)
-        + (rng.integers(0, 13, len(rows)) << exponent_shift),
+        (rows.max(axis=1, initial=0, where=(rows & 0x8000) == 0) & 0x7FFF) + (rng.integers(0, 13, len(rows)) << exponent_shift),
         (0x7F7F if dtype == "bfloat16" else 0x7BFF),
     )
     with_largest = np.concatenate([rows, raised[:, np.newaxis]], axis=1).astype(np.uint16)
@@ -135,9 +134,7 @@ def threshold_blocks(level: Level, native: float) -> npt.NDArray[np.float32]:
         near = np.concatenate([points * scale, -points * scale])
         with np.errstate(over="ignore", under="ignore"):
             middle = near.astype(np.float32)
-            near32 = np.concatenate(
-                [middle, np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(np.inf))]
-            )
+            near32 = np.concatenate([middle, np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(np.inf))])
         near32 = near32[np.isfinite(near32)]
         rng.shuffle(near32)
         rows = np.zeros((-(-near32.size // (fmt.k - 1)), fmt.k), np.float32)

@@ -42,9 +42,7 @@ def expect(level: Level, x: Array, native: float, axis: int = -1, **random: Any)
     may leave those of a NaN block open."""
     profile, fmt, _ = level
     rules = rules_of(level)
-    expected = mxspec.quantize(
-        x, fmt, profile=profile, tensor_scale=model_tensor(level, native), axis=axis, pad=True, **random
-    )
+    expected = mxspec.quantize(x, fmt, profile=profile, tensor_scale=model_tensor(level, native), axis=axis, pad=True, **random)
     codes, scales = (np.ascontiguousarray(np.moveaxis(a, axis, -1)) for a in (expected.codes, expected.scales))
     pinned = np.ones(scales.shape, np.bool_)
     if rules.profile.unspecified_nan_block_codes:
@@ -57,9 +55,7 @@ def lay_out(scales: Array, layout: str) -> Array:
     return scales if layout == "row-major" else swizzle(scales.reshape(-1, scales.shape[-1]))
 
 
-def compare_arrays(
-    tally: Tally, got: tuple[Any, Any], want: tuple[Array, Array, Array], layout: str, label: str
-) -> None:
+def compare_arrays(tally: Tally, got: tuple[Any, Any], want: tuple[Array, Array, Array], layout: str, label: str) -> None:
     """Codes and scales of a call against what was expected."""
     codes, scales, pinned = want
     tally.equal(to_host(got[1]), lay_out(scales, layout), f"{label} scales")
@@ -88,9 +84,7 @@ def compare(
     tally.require(guarded.intact(), f"{where}: wrote outside its outputs")
 
 
-def compare_both(
-    tally: Tally, level: Level, x: Array, native: float, layout: str, given: Any = None, label: str = ""
-) -> None:
+def compare_both(tally: Tally, level: Level, x: Array, native: float, layout: str, given: Any = None, label: str = "") -> None:
     """Rows and columns in one pass."""
     want = [expect(level, x, native, axis) for axis in (1, 0)]
     shapes = [s for codes, scales, _ in want for s in (codes.shape, lay_out(scales, layout).shape)]

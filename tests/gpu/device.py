@@ -86,9 +86,7 @@ class Guarded:
     def __init__(self, *shapes: tuple[int, ...]) -> None:
         sizes = [int(np.prod(s)) for s in shapes]
         self.buffers = [cp().full(n + 2 * GUARD, POISON, cp().uint8) for n in sizes]
-        self.arrays = tuple(
-            b[GUARD : GUARD + n].reshape(s) for b, n, s in zip(self.buffers, sizes, shapes, strict=True)
-        )
+        self.arrays = tuple(b[GUARD : GUARD + n].reshape(s) for b, n, s in zip(self.buffers, sizes, shapes, strict=True))
 
     def intact(self) -> bool:
         """Whether nobody wrote into the guards."""
@@ -131,9 +129,7 @@ class Tally:
         if wrong.size:
             i = int(wrong[0])
             self.different += int(wrong.size) - 1
-            self.fail(
-                f"{what}: {wrong.size} of {got.size}, first at {i}: {got.reshape(-1)[i]:#x}, expected {want.reshape(-1)[i]:#x}"
-            )
+            self.fail(f"{what}: {wrong.size} of {got.size}, first at {i}: {got.reshape(-1)[i]:#x}, expected {want.reshape(-1)[i]:#x}")
 
     def fail(self, text: str) -> None:
         """One difference."""

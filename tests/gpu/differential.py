@@ -55,12 +55,7 @@ def merge(tallies: list[Result]) -> Result:
     """Counts of several tests as one."""
     first = [line for t in tallies for line in t["first"]][:12]
     more = {k: v for t in tallies for k, v in t.items() if k not in ("compared", "different", "first")}
-    return {
-        "compared": sum(t["compared"] for t in tallies),
-        "different": sum(t["different"] for t in tallies),
-        "first": first,
-        **more,
-    }
+    return {"compared": sum(t["compared"] for t in tallies), "different": sum(t["different"] for t in tallies), "first": first, **more}
 
 
 class Recorder:
@@ -144,10 +139,7 @@ def describe_device() -> Result:
     cupy = import_cupy()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=False
     )
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
@@ -242,9 +234,7 @@ def main() -> int:
     temporary.replace(options.out)
     for name, section in report["sections"].items():
         tests = ", ".join(f"{n} {what}" for what, n in section["tests"].items())
-        print(
-            f"{name:14} {tests:28} {section['compared']:>16,} compared {section['different']:>8,} different {section['seconds']:8.1f} s"
-        )
+        print(f"{name:14} {tests:28} {section['compared']:>16,} compared {section['different']:>8,} different {section['seconds']:8.1f} s")
     return int(report["exit_code"])
 
 

@@ -95,11 +95,7 @@ def _code_of_kernel(text: str) -> str:
 
 def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
     """What -> digest; levels: those whose rules count."""
-    kernels = {
-        f.name: _code_of_kernel(f.read_text("utf-8"))
-        for f in (PACKAGE / "kernels").iterdir()
-        if f.suffix in (".cu", ".cuh")
-    }
+    kernels = {f.name: _code_of_kernel(f.read_text("utf-8")) for f in (PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")}
     later, vectors, steps, of_experts, square = (
         {name: kernels.pop(name) for name in names}
         for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS, EXPERT_KERNELS, SQUARE_KERNELS)

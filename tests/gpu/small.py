@@ -20,11 +20,7 @@ from tests.gpu import arithmetic
 from tests.gpu.device import to_gpu
 from tests.gpu.views import VIEWS, apply
 
-LEVELS = (
-    *((("mx-floor", f, False)) for f in mxspec.BLOCKS if f != "nvfp4"),
-    ("mx-rceil", "mxfp4", False),
-    ("nvfp4-te", "nvfp4", True),
-)
+LEVELS = (*((("mx-floor", f, False)) for f in mxspec.BLOCKS if f != "nvfp4"), ("mx-rceil", "mxfp4", False), ("nvfp4-te", "nvfp4", True))
 
 
 def _transformed(rng: np.random.Generator) -> int:
@@ -38,9 +34,7 @@ def _transformed(rng: np.random.Generator) -> int:
         g = to_gpu(x)
         for axis in (-1, 0):
             for seed in (None, 3):
-                mxspec_gpu.quantize(
-                    g, "nvfp4", profile=profile, axis=axis, tensor_scale=scale, pad=True, seed=seed, signs=signs
-                )
+                mxspec_gpu.quantize(g, "nvfp4", profile=profile, axis=axis, tensor_scale=scale, pad=True, seed=seed, signs=signs)
                 calls += 1
             if shape[axis] % 16 == 0:
                 mxspec_gpu.tensor_scale(g, "nvfp4", profile, signs=signs, axis=axis)
@@ -166,9 +160,7 @@ def main() -> None:
                 g = to_gpu(x)
                 for layout in mxspec_gpu.api.SCALE_LAYOUTS:
                     for axis in (-1, 0):
-                        q = mxspec_gpu.quantize(
-                            g, fmt, profile=profile, tensor_scale=tensor, axis=axis, scale_layout=layout, pad=True
-                        )
+                        q = mxspec_gpu.quantize(g, fmt, profile=profile, tensor_scale=tensor, axis=axis, scale_layout=layout, pad=True)
                         for out in ("float32", "bfloat16"):
                             q.dequantize(out)
                         q.unpack()

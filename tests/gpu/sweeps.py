@@ -38,18 +38,14 @@ class SweepJob:
 
     def source(self, *, write: bool) -> KernelSource:
         """The kernel; write: answers are written as well."""
-        return kernels.sweep_kernel(
-            {"plain": 0, "fast": 1, "scale": 2}[self.kind], dict(self.defines), self.rules, write=write
-        )
+        return kernels.sweep_kernel({"plain": 0, "fast": 1, "scale": 2}[self.kind], dict(self.defines), self.rules, write=write)
 
 
 def _encoders(name: str, function: EncodeFunction) -> Iterator[SweepJob]:
     positive, negative = reals.nan_codes(function.fmt, default_nan_policy(function.fmt))
     common = (("MX_SCALAR", function.fmt.name.upper()), ("MX_NAN_POSITIVE", positive), ("MX_NAN_NEGATIVE", negative))
     overflow = function.overflow.value.upper().replace("-", "_")
-    yield SweepJob(
-        name, "plain", (*common, ("MX_ROUNDING", function.rounding.value.upper()), ("MX_OVERFLOW", overflow))
-    )
+    yield SweepJob(name, "plain", (*common, ("MX_ROUNDING", function.rounding.value.upper()), ("MX_OVERFLOW", overflow)))
     if function.rounding.value == "rne" and function.overflow.value == "saturate" and function.fmt.signed:
         yield SweepJob(name, "fast", common)
 

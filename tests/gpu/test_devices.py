@@ -77,8 +77,7 @@ def _give_everywhere(send: Callable[[Array], Any]) -> dict[str, Any]:
     add("decode", mxspec_gpu.decode(mxspec_gpu.encode(x, "e4m3"), "e4m3"))
     for m in (1, 40, 100):
         rows = x[:1].reshape(512) if m == 1 else x[:m]
-        add(f"gemm {m}", mxspec_gpu.gemm(rows, q.codes, q.scales, "mxfp4", alpha=tensor, bias=send(normal((256,), "bfloat16", seed=6)))
-        )
+        add(f"gemm {m}", mxspec_gpu.gemm(rows, q.codes, q.scales, "mxfp4", alpha=tensor, bias=send(normal((256,), "bfloat16", seed=6))))
     add("gemv", mxspec_gpu.gemv(x[:3], n.codes, n.scales, "nvfp4", alpha=tensor))
     for kind in (np.int64, np.int32):
         add(f"embedding {kind.__name__}", mxspec_gpu.embedding(send(ids.astype(kind)), n.codes, n.scales, "nvfp4", tensor_scale=tensor))
@@ -91,7 +90,10 @@ def _give_everywhere(send: Callable[[Array], Any]) -> dict[str, Any]:
         experts = mxspec_gpu.quantize_experts(x, rows_of, "nvfp4", tensor_scales=scales)
         add(f"experts {name}", experts)
         add(f"experts {name} back", experts.dequantize())
-    parts = [send(p) for p in (pack(rng.integers(0, 16, (64, 512), dtype=np.uint8), 4), normal((64, 8), "bfloat16", seed=9), normal((64, 8), "bfloat16"))]
+    parts = [
+        send(p)
+        for p in (pack(rng.integers(0, 16, (64, 512), dtype=np.uint8), 4), normal((64, 8), "bfloat16", seed=9), normal((64, 8), "bfloat16"))
+    ]
     fmt = "int4-g64-bias-bfloat16"
     add("affine", mxspec_gpu.affine_dequantize(*parts, fmt))
     add("affine gemv", mxspec_gpu.affine_gemv(x[:5], *parts, fmt))

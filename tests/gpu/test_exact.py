@@ -45,9 +45,7 @@ def to_operand(codes: Array, scales: Array, fmt: str, library: str, layout: str 
 
 def compare_product(tally: Tally, product: Any, sums: dot.Sums, label: str) -> None:
     """Every output: whether it is certain, and where it is, sum, magnitude and unit; specials as the model calls them."""
-    values, magnitude, certain, unit = (
-        to_host(x) for x in (product.values, product.magnitude, product.certain, product.unit)
-    )
+    values, magnitude, certain, unit = (to_host(x) for x in (product.values, product.magnitude, product.certain, product.unit))
     finite = sums.special == Special.FINITE
     fits = sums.fits(53)
     tally.equal(certain, fits | ~finite, f"{label}: certain")

@@ -43,9 +43,7 @@ def test_rows(level: Level, tally: Tally) -> None:
                 if whole.size:
                     compare(tally, level, whole.reshape(128, -1), native, "128x4", label=f"{what}, whole tiles")
                 few = rows[: 500 * 5].reshape(-1, 5 * k)[:500]
-                compare(
-                    tally, level, few, native, given=to_gpu(np.repeat(few, 2, axis=1))[:, ::2], label=f"{what}, strided"
-                )
+                compare(tally, level, few, native, given=to_gpu(np.repeat(few, 2, axis=1))[:, ::2], label=f"{what}, strided")
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=level_id)
@@ -71,9 +69,7 @@ def test_dequantize_every_code_under_every_scale(level: Level, tally: Tally) -> 
     packed = to_gpu(pack_rows(codes, level))
     for native in native_values(rules_of(level)):
         for dtype, kind in arithmetic.DTYPES.items():
-            want = mxspec.dequantize(
-                codes, scales, fmt_name, profile=profile, tensor_scale=model_tensor(level, native), dtype=kind
-            )
+            want = mxspec.dequantize(codes, scales, fmt_name, profile=profile, tensor_scale=model_tensor(level, native), dtype=kind)
             for layout in LAYOUTS:
                 guarded = Guarded((want.nbytes,))
                 out = guarded.arrays[0].view(kind).reshape(want.shape)

@@ -47,9 +47,7 @@ def test_gemv_of_whole_numbers(fmt: str, library: str, tally: Tally) -> None:
             want = x.astype(np.float64) @ weights.T
             given = to_gpu(x[0] if m == 1 else x, library)
             for alpha in (1.0, 0.5):
-                y = mxspec_gpu.gemv(
-                    given, to_gpu(codes, library), to_gpu(scales, library), fmt, alpha=alpha, dtype="float32"
-                )
+                y = mxspec_gpu.gemv(given, to_gpu(codes, library), to_gpu(scales, library), fmt, alpha=alpha, dtype="float32")
                 expected = (want[0] if m == 1 else want) * alpha
                 tally.equal(to_host(y), expected.astype(np.float32), f"{fmt} {n} x {k}, {m} vectors, alpha {alpha}")
 
@@ -63,10 +61,7 @@ def test_gemv_of_any_numbers(fmt: str, tally: Tally) -> None:
         x = normal((64, k), "bfloat16", seed=2)
         x = np.where(np.isfinite(x.astype(np.float32)), x, 1).astype(BF16)
         alpha = np.array([0.37], np.float32)
-        y = {
-            d: to_host(mxspec_gpu.gemv(to_gpu(x), *arrays, fmt, alpha=to_gpu(alpha), dtype=d))
-            for d in ("float32", "bfloat16", "float16")
-        }
+        y = {d: to_host(mxspec_gpu.gemv(to_gpu(x), *arrays, fmt, alpha=to_gpu(alpha), dtype=d)) for d in ("float32", "bfloat16", "float16")}
         products = float(alpha[0]) * (x.astype(np.float64) @ weights.T)
         bound = (k / 16 + 8) * 17 * 2.0**-23 * float(alpha[0]) * (np.abs(x.astype(np.float64)) @ np.abs(weights.T))
         tally.require(bool((np.abs(y["float32"] - products) <= bound).all()), f"{fmt} {n} x {k}: beyond the bound")
@@ -84,9 +79,7 @@ def test_gemv_of_any_numbers(fmt: str, tally: Tally) -> None:
         nans = scales.copy()
         nans[3, 1] = 0xFF if fmt == "mxfp4" else 0x7F
         y_nan = to_host(mxspec_gpu.gemv(to_gpu(x), arrays[0], to_gpu(nans), fmt, dtype="float32"))
-        tally.require(
-            bool(np.isnan(y_nan[:, 3]).all() and np.isfinite(np.delete(y_nan, 3, axis=1)).all()), f"{fmt}: NaN scale"
-        )
+        tally.require(bool(np.isnan(y_nan[:, 3]).all() and np.isfinite(np.delete(y_nan, 3, axis=1)).all()), f"{fmt}: NaN scale")
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
@@ -147,11 +140,7 @@ def test_embedding(level: Level, library: str, tally: Tally) -> None:
                     to_gpu(ids, library), codes, scales, level[1], profile=level[0], tensor_scale=scale, scale_layout=layout,
                     dtype=dtype,
                 )  # fmt: skip
-                tally.equal(
-                    bits_of(to_host(rows)),
-                    bits_of(whole[ids]),
-                    f"{level_id(level)} {library} {layout} {dtype} {ids.shape}",
-                )
+                tally.equal(bits_of(to_host(rows)), bits_of(whole[ids]), f"{level_id(level)} {library} {layout} {dtype} {ids.shape}")
             wrong = np.array([0, -1, 300, 299, 1 << 40, -(1 << 63)])
             rows = to_host(
                 mxspec_gpu.embedding(
@@ -160,10 +149,7 @@ def test_embedding(level: Level, library: str, tally: Tally) -> None:
                 )
             )  # fmt: skip
             tally.equal(bits_of(rows[[0, 3]]), bits_of(whole[[0, 299]]), f"{level_id(level)} beside wrong numbers")
-            tally.require(
-                bool(np.isnan(rows[[1, 2, 4, 5]].astype(np.float32)).all()),
-                f"{level_id(level)}: rows that are not there",
-            )
+            tally.require(bool(np.isnan(rows[[1, 2, 4, 5]].astype(np.float32)).all()), f"{level_id(level)}: rows that are not there")
 
 
 def test_wrong_calls(tally: Tally) -> None:

@@ -56,9 +56,7 @@ def test_no_axes(library: str, tally: Tally) -> None:
     tally.equal(to_host(got), mxspec.encode(x, "e4m3"), "encode")
     tally.equal(to_host(mxspec_gpu.decode(got, "e4m3")), mxspec.decode(to_host(got), "e4m3"), "decode")
     words = np.array(0xFFFFFFFF, np.uint32)
-    got = mxspec_gpu.encode(
-        to_gpu(x, library), "e2m1", rounding="sr", random_bits=to_gpu(words.view(np.int32), library)
-    )
+    got = mxspec_gpu.encode(to_gpu(x, library), "e2m1", rounding="sr", random_bits=to_gpu(words.view(np.int32), library))
     tally.equal(to_host(got), mxspec.encode(x, "e2m1", rounding="sr", random_bits=words), "stochastic")
 
 
@@ -83,11 +81,7 @@ def test_codes(fmt: str, library: str, tally: Tally) -> None:
         text = rf"codes\[{block.k + 3}\] \(flat\) = {wide[1, 3]} has bits beyond the {bits} of {name}; pass codes from 0 to"
         with pytest.raises(ValueError, match=text):
             call(to_gpu(wide, library))
-        tally.equal(
-            to_host(call(to_gpu(wide & (1 << bits) - 1, library))),
-            to_host(call(to_gpu(wide, library), check=False)),
-            "cut",
-        )
+        tally.equal(to_host(call(to_gpu(wide & (1 << bits) - 1, library))), to_host(call(to_gpu(wide, library), check=False)), "cut")
 
 
 def test_wide_codes_of_ue4m3(tally: Tally) -> None:

@@ -63,9 +63,7 @@ def test_pitched(level: Level, dtype: str, tally: Tally) -> None:
                 compare(tally, level, host, native, layout, given=given, label=f"from {first}")
                 compare(tally, level, host[::-1], native, layout, given=given[::-1], label=f"reversed, from {first}")
                 compare(tally, level, host.T, native, layout, given=given.T, label=f"transposed, from {first}")
-                compare(
-                    tally, level, host.T[::-1], native, layout, 0, given=given.T[::-1], label=f"columns, from {first}"
-                )
+                compare(tally, level, host.T[::-1], native, layout, 0, given=given.T[::-1], label=f"columns, from {first}")
 
 
 @pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
@@ -79,22 +77,13 @@ def test_empty(level: Level, tally: Tally) -> None:
             ((0, 32), -1, (0, width)), ((4, 0), -1, (4, 0)), ((0,), -1, (0,)), ((32, 0), 0, (0, width)), ((2, 0, 32), 1, (2, 32, 0)),
         ):  # fmt: skip
             q = mxspec_gpu.quantize(
-                cp().empty(shape, cp().float32),
-                fmt.name,
-                profile=level[0],
-                axis=axis,
-                tensor_scale=tensor,
-                scale_layout=layout,
+                cp().empty(shape, cp().float32), fmt.name, profile=level[0], axis=axis, tensor_scale=tensor, scale_layout=layout
             )
-            tally.require(
-                q.codes.shape == codes and q.scales.size == 0, f"{shape} {axis}: {q.codes.shape} {q.scales.shape}"
-            )
+            tally.require(q.codes.shape == codes and q.scales.size == 0, f"{shape} {axis}: {q.codes.shape} {q.scales.shape}")
             tally.require(q.dequantize("float32").size == 0, f"{shape} {axis}: values")
         for shape in ((0, 64), (64, 0), (0, 0)):
             x = cp().empty(shape, cp().float16)
-            rows, columns = mxspec_gpu.quantize_both(
-                x, fmt.name, profile=level[0], tensor_scale=tensor, scale_layout=layout
-            )
+            rows, columns = mxspec_gpu.quantize_both(x, fmt.name, profile=level[0], tensor_scale=tensor, scale_layout=layout)
             for q, n in ((rows, shape), (columns, shape[::-1])):
                 want = (n[0], n[1] * fmt.element.bits // 8)
                 tally.require(q.codes.shape == want and not q.scales.size, f"both {shape}: {q.codes.shape}")

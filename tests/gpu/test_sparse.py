@@ -32,14 +32,10 @@ def test_values(fmt: str, sparsity: Sparsity, library: str, tally: Tally) -> Non
         dense = mxspec.quantize(x, name, tensor_scale="auto" if two else None)
         tensor = SparseTensor.from_blocks(dense, sparsity=sparsity)
         rows = int(np.prod(shape[:-1]))
-        kept, nibbles = (
-            to_gpu(pack(a.reshape(rows, -1), 4).reshape(*shape[:-1], -1), library) for a in (tensor.kept, tensor.metadata)
-        )
+        kept, nibbles = (to_gpu(pack(a.reshape(rows, -1), 4).reshape(*shape[:-1], -1), library) for a in (tensor.kept, tensor.metadata))
         scales = to_gpu(dense.scales, library)
         for dtype, kind in DTYPES.items():
-            got = mxspec_gpu.sparse_dequantize(
-                kept, nibbles, scales, name, sparsity=sparsity, tensor_scale=dense.tensor_scale, dtype=dtype
-            )
+            got = mxspec_gpu.sparse_dequantize(kept, nibbles, scales, name, sparsity=sparsity, tensor_scale=dense.tensor_scale, dtype=dtype)
             tally.equal(bits_of(to_host(got)), bits_of(tensor.dequantize(kind)), f"{fmt} {sparsity} {shape} {library} {dtype}")
 
 

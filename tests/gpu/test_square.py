@@ -42,9 +42,7 @@ def across(blocks: Array, width: int) -> Array:
 def test_every_profile(level: Level, tally: Tally) -> None:
     for native in native_values(rules_of(level)):
         for dtype in DTYPES:
-            compare(
-                tally, level, across(random_blocks(dtype, 16, 2400, SEED), 5), native, options=SQUARE, label="random"
-            )
+            compare(tally, level, across(random_blocks(dtype, 16, 2400, SEED), 5), native, options=SQUARE, label="random")
             if dtype != "float32":
                 compare(tally, level, across(sixteen_bit_blocks(dtype, 16), 8), native, options=SQUARE, label="16 bits")
         compare(tally, level, across(threshold_blocks(level, native), 1), native, options=SQUARE, label="thresholds")
@@ -101,9 +99,7 @@ def test_more_rows_than_a_grid_has(tally: Tally) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_values_and_auto(library: str, tally: Tally) -> None:
     """What comes back has x's shape; the tensor scale is that of rows; a tile's byte is written for each of its rows."""
-    x = to_gpu(
-        np.nan_to_num(normal((40, 72), "bfloat16").astype(np.float32), posinf=4).astype(DTYPES["bfloat16"]), library
-    )
+    x = to_gpu(np.nan_to_num(normal((40, 72), "bfloat16").astype(np.float32), posinf=4).astype(DTYPES["bfloat16"]), library)
     q = mxspec_gpu.quantize(x, "nvfp4", tensor_scale="auto", block=(16, 16), pad=True)
     tally.require(q.shape == (40, 72) and tuple(q.codes.shape) == (48, 40), "shapes")
     scales = to_host(q.scales).reshape(3, 16, 5)

@@ -14,17 +14,7 @@ from mxspec_gpu import steps
 from mxspec_gpu.product_kernels import AFFINE_FORMATS
 from mxspec_gpu.step_kernels import HALVES, WAYS
 
-from tests.gpu.arithmetic import (
-    DTYPES,
-    LEVELS,
-    Level,
-    level_id,
-    native_values,
-    pack,
-    random_blocks,
-    rules_of,
-    sixteen_bit_blocks,
-)
+from tests.gpu.arithmetic import DTYPES, LEVELS, Level, level_id, native_values, pack, random_blocks, rules_of, sixteen_bit_blocks
 from tests.gpu.compare import LAYOUTS, compare_arrays, expect, gpu_tensor, lay_out, message_of, model_tensor
 from tests.gpu.device import FULL, LIBRARIES, SEED, Guarded, Tally, bits_of, require_gpu, to_gpu, to_host
 from tests.gpu.products import draw_affine
@@ -74,9 +64,7 @@ def test_grid_stride_of_every_width(level: Level, library: str, tally: Tally) ->
             want = expect(level, x, native)
             for layout in LAYOUTS:
                 label = f"{level_id(level)} {rows} x {columns} {layout} {library}"
-                got = steps.quantize_grid_stride(
-                    to_gpu(x, library), level[1], profile=level[0], tensor_scale=tensor, scale_layout=layout
-                )
+                got = steps.quantize_grid_stride(to_gpu(x, library), level[1], profile=level[0], tensor_scale=tensor, scale_layout=layout)
                 compare_arrays(tally, got, want, layout, label)
     x = random_blocks("float16", fmt.k, 256, 3).reshape(16, -1)
     turned = to_gpu(np.ascontiguousarray(x[::-1].T), library)
@@ -140,7 +128,9 @@ def test_affine_product(fmt: affine.AffineFormat, tally: Tally) -> None:
         for m, n, k in ((1, fmt.group, 1), (33, 3 * fmt.group, 9), (70, 1024, 40)):
             codes, scales, offsets = draw_affine(fmt, k, n, m)
             x = np.random.default_rng(m).standard_normal((m, n)).astype(DTYPES[fmt.dtype])
-            want = affine.quantized_matmul(x, affine.AffineTensor(format=fmt, codes=codes, scales=scales, offsets=offsets), contract=contract)
+            want = affine.quantized_matmul(
+                x, affine.AffineTensor(format=fmt, codes=codes, scales=scales, offsets=offsets), contract=contract
+            )
             for library in LIBRARIES:
                 parts = to_gpu(pack(codes, 4), library), to_gpu(scales, library), to_gpu(offsets, library)
                 label = f"{fmt.name} {contract.name} {m} {n} {k} {library}"
@@ -178,7 +168,11 @@ def test_wrong_calls(tally: Tally) -> None:
         (lambda: steps.dequantize_ways(codes, scales[:, :1], "mxfp4", 8), ValueError, "do not match for packed mxfp4"),
         (lambda: steps.dequantize_elements(records[:, :33], "mxfp4"), ValueError, "a multiple of 17 bytes"),
         (lambda: steps.dequantize_blocks(records, "mxfp4", out=records), ValueError, "out has dtype uint8"),
-        (lambda: steps.affine_matmul_naive(x, codes, groups, groups, "int4-g64-bias-float16", contract="exact"), ValueError, "this step has float32"),
+        (
+            lambda: steps.affine_matmul_naive(x, codes, groups, groups, "int4-g64-bias-float16", contract="exact"),
+            ValueError,
+            "this step has float32",
+        ),
         (lambda: steps.affine_matmul_naive(x[:, :32], codes, groups, groups, "int4-g64-bias-float16"), ValueError, "do not match"),
     )
     for call, kind, words in calls:

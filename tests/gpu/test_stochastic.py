@@ -34,13 +34,6 @@ def test_stochastic(level: Level, tally: Tally) -> None:
             for layout in LAYOUTS:
                 for given, what in ((to_gpu(x), "seed"), (shifted, "seed, off by one element")):
                     q = mxspec_gpu.quantize(
-                        given,
-                        level[1],
-                        profile=level[0],
-                        tensor_scale=gpu_tensor(level, native),
-                        seed=seed,
-                        scale_layout=layout,
+                        given, level[1], profile=level[0], tensor_scale=gpu_tensor(level, native), seed=seed, scale_layout=layout
                     )
-                    compare_arrays(
-                        tally, (q.codes, q.scales), want, layout, f"{level_id(level)} {dtype} {what} {layout}"
-                    )
+                    compare_arrays(tally, (q.codes, q.scales), want, layout, f"{level_id(level)} {dtype} {what} {layout}")

@@ -24,10 +24,7 @@ require_gpu()
 NVFP4 = ("nvfp4-te", "nvfp4", True)
 SCALE = TensorScale.from_float("amax", 3.5)
 #: Keeps a stream busy: cycles of a spinning kernel, about a tenth of a second.
-SPIN = cp().RawKernel(
-    'extern "C" __global__ void spin(long long n) { const long long t = clock64(); while (clock64() - t < n) ; }',
-    "spin",
-)
+SPIN = cp().RawKernel('extern "C" __global__ void spin(long long n) { const long long t = clock64(); while (clock64() - t < n) ; }', "spin")
 
 
 def spin(stream: Any = None) -> None:

@@ -55,9 +55,7 @@ def test_compared_in_the_kernel(job: SweepJob, tally: Tally) -> None:
     different, *rest = found.get().tolist()
     tally.compared += count
     if different:
-        tally.fail(
-            f"{job.label}: {different}, such as " + " ".join(f"{r & 0xFFFFFFFF:08x}->{r >> 32:x}" for r in rest[1:4])
-        )
+        tally.fail(f"{job.label}: {different}, such as " + " ".join(f"{r & 0xFFFFFFFF:08x}->{r >> 32:x}" for r in rest[1:4]))
 
 
 @pytest.mark.parametrize("job", WRITTEN, ids=lambda j: j.label)

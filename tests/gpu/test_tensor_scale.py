@@ -18,11 +18,7 @@ require_gpu()
 
 TWO_LEVELS = tuple(level for level in LEVELS if level[2])
 #: NaN of either sign, of any payload, signalling ones too.
-NANS = {
-    "float32": (0x7FC00000, 0xFFC00001, 0x7F800001),
-    "float16": (0x7E00, 0xFE01, 0x7C01),
-    "bfloat16": (0x7FC0, 0xFFC1, 0x7F81),
-}
+NANS = {"float32": (0x7FC00000, 0xFFC00001, 0x7F800001), "float16": (0x7E00, 0xFE01, 0x7C01), "bfloat16": (0x7FC0, 0xFFC1, 0x7F81)}
 
 
 def cases(dtype: str) -> dict[str, Array]:
@@ -31,11 +27,7 @@ def cases(dtype: str) -> dict[str, Array]:
     rng = np.random.default_rng(SEED)
     shapes = ((1,), (3, 5), (1000, 1031), (64, 64), *(((4096, 4096),) if FULL else ()))
     found = {str(s): (rng.standard_normal(s) * 5).astype(kind) for s in shapes}
-    found |= {
-        "empty": np.zeros((0,), kind),
-        "zeros": np.zeros((64, 64), kind),
-        "negative zeros": -np.zeros((64, 64), kind),
-    }
+    found |= {"empty": np.zeros((0,), kind), "zeros": np.zeros((64, 64), kind), "negative zeros": -np.zeros((64, 64), kind)}
     x = found["(64, 64)"]
     unsigned = np.uint32 if dtype == "float32" else np.uint16
     for name, value in (("inf", np.inf), ("-inf", -np.inf), ("smallest", 1e-45 if dtype == "float32" else 6e-8)):
@@ -81,21 +73,15 @@ def test_every_way_to_pass_one(level: Level, library: str, tally: Tally) -> None
                     want = expect(level, x, scale.value, axis)
                 for layout in LAYOUTS:
                     for way in (array, scale):
-                        q = mxspec_gpu.quantize(
-                            given, fmt, profile=profile, tensor_scale=way, axis=axis, scale_layout=layout
-                        )
+                        q = mxspec_gpu.quantize(given, fmt, profile=profile, tensor_scale=way, axis=axis, scale_layout=layout)
                         label = f"{level_id(level)} {dtype} {native} {type(way).__name__} axis {axis}"
                         compare_arrays(tally, (q.codes, q.scales), want, layout, label)
                         tally.require(q.tensor_scale is way, f"{label}: not what was given")
                 values = [
-                    mxspec_gpu.dequantize(
-                        q.codes, q.scales, fmt, profile=profile, tensor_scale=way, scale_layout=layout
-                    )
+                    mxspec_gpu.dequantize(q.codes, q.scales, fmt, profile=profile, tensor_scale=way, scale_layout=layout)
                     for way in (array, scale)
                 ]
-                tally.equal(
-                    bits_of(to_host(values[0])), bits_of(to_host(values[1])), f"{level_id(level)} {native} values"
-                )
+                tally.equal(bits_of(to_host(values[0])), bits_of(to_host(values[1])), f"{level_id(level)} {native} values")
         if dtype == "bfloat16":
             for layout in LAYOUTS:
                 compare_both(tally, level, x, native_values(rules_of(level))[0], layout, given)

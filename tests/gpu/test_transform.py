@@ -50,18 +50,14 @@ def expect(kind: str, x: Array, axis: int, signs: int, seed: int | None) -> tupl
     return codes, np.asarray(q.scales), np.ones(codes.shape, np.bool_)
 
 
-def compare(
-    tally: Tally, kind: str, x: Array, given: Any, axis: int, signs: int, layout: str, seed: int | None, label: str
-) -> None:
+def compare(tally: Tally, kind: str, x: Array, given: Any, axis: int, signs: int, layout: str, seed: int | None, label: str) -> None:
     profile, fmt, _ = KINDS[kind]
     q = mxspec_gpu.quantize(
         given, fmt, profile=profile, axis=axis, tensor_scale=tensor_of(profile), scale_layout=layout, pad=True, seed=seed,
         signs=signs,
     )  # fmt: skip
     want = expect(kind, x, axis, signs, seed)
-    compare_arrays(
-        tally, (q.codes, q.scales), want, layout, f"{label} {kind} {x.dtype} {x.shape} axis {axis} {signs:04x} {seed}"
-    )
+    compare_arrays(tally, (q.codes, q.scales), want, layout, f"{label} {kind} {x.dtype} {x.shape} axis {axis} {signs:04x} {seed}")
 
 
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
@@ -111,12 +107,8 @@ def test_both(kind: str, tally: Tally) -> None:
                     want = expect(kind, x, axis, SIGNS, seed)
                     compare_arrays(tally, (q.codes, q.scales), want, layout, f"both {kind} {shape} {axis} {seed}")
     x = to_gpu(normal((64, 64), "bfloat16"))
-    plain = [
-        mxspec_gpu.quantize(x, fmt, profile=profile, tensor_scale=tensor_of(profile), axis=a, seed=4) for a in (1, 0)
-    ]
-    for q, want in zip(
-        mxspec_gpu.quantize_both(x, fmt, profile=profile, tensor_scale=tensor_of(profile), seed=4), plain, strict=True
-    ):
+    plain = [mxspec_gpu.quantize(x, fmt, profile=profile, tensor_scale=tensor_of(profile), axis=a, seed=4) for a in (1, 0)]
+    for q, want in zip(mxspec_gpu.quantize_both(x, fmt, profile=profile, tensor_scale=tensor_of(profile), seed=4), plain, strict=True):
         tally.equal(to_host(q.codes), to_host(want.codes), f"{kind}: both with a seed against two calls")
 
 
@@ -135,18 +127,8 @@ def test_tensor_scale(library: str, tally: Tally) -> None:
                     values = transform_rows(np.moveaxis(x, axis, -1), find_signs(SIGNS, profile))
                     want = mxspec.tensor_scale(values, fmt, profile)
                     got = mxspec_gpu.tensor_scale(to_gpu(x, library), fmt, profile, signs=SIGNS, axis=axis)
-                    tally.equal(
-                        to_host(got).view(np.uint32), np.array([want.bits], np.uint32), f"{kind} {dtype} {shape} {axis}"
-                    )
-                    q = mxspec_gpu.quantize(
-                        to_gpu(x, library),
-                        fmt,
-                        profile=profile,
-                        tensor_scale="auto",
-                        axis=axis,
-                        pad=True,
-                        signs=SIGNS,
-                    )
+                    tally.equal(to_host(got).view(np.uint32), np.array([want.bits], np.uint32), f"{kind} {dtype} {shape} {axis}")
+                    q = mxspec_gpu.quantize(to_gpu(x, library), fmt, profile=profile, tensor_scale="auto", axis=axis, pad=True, signs=SIGNS)
                     tally.equal(to_host(q.tensor_scale), to_host(got), f"auto {kind} {dtype} {shape} {axis}")
 
 

@@ -15,17 +15,7 @@ import mxspec
 import mxspec_gpu
 
 from tests.gpu.arithmetic import DTYPES, FORMAT_LEVELS, Level, block_k, level_id, native_values, rules_of
-from tests.gpu.compare import (
-    LAYOUTS,
-    compare,
-    compare_arrays,
-    compare_both,
-    expect,
-    gpu_tensor,
-    model_tensor,
-    normal,
-    pack_rows,
-)
+from tests.gpu.compare import LAYOUTS, compare, compare_arrays, compare_both, expect, gpu_tensor, model_tensor, normal, pack_rows
 from tests.gpu.device import LIBRARIES, SEED, Array, Tally, bits_of, cp, import_torch, require_gpu, to_gpu, to_host
 from tests.gpu.views import VIEWS, View, apply
 
@@ -73,9 +63,7 @@ def test_stochastic(view: View, library: str, tally: Tally) -> None:
         tensor = gpu_tensor(level, FIRST)
         for bits in (32, 8):
             want = expect(level, host, FIRST, random_bits=host_words, sr_bits=bits)
-            q = mxspec_gpu.quantize(
-                given, level[1], tensor_scale=tensor, pad=True, random_bits=given_words, sr_bits=bits
-            )
+            q = mxspec_gpu.quantize(given, level[1], tensor_scale=tensor, pad=True, random_bits=given_words, sr_bits=bits)
             compare_arrays(tally, (q.codes, q.scales), want, "row-major", f"{view.name} {library} words {bits}")
         k = block_k(level[1])
         padded = (*host.shape[:-1], -(-host.shape[-1] // k) * k)
@@ -97,9 +85,7 @@ def test_tensor_scale(view: View, library: str, tally: Tally) -> None:
         got = to_host(mxspec_gpu.tensor_scale(given, "nvfp4", "nvfp4-te")).view(np.uint32)
         tally.equal(got, np.array([want.bits], np.uint32), f"{view.name} {library} {dtype}")
         q = mxspec_gpu.quantize(given, "nvfp4", tensor_scale="auto", pad=True)
-        compare_arrays(
-            tally, (q.codes, q.scales), expect(("nvfp4-te", "nvfp4", True), host, want.value), "row-major", view.name
-        )
+        compare_arrays(tally, (q.codes, q.scales), expect(("nvfp4-te", "nvfp4", True), host, want.value), "row-major", view.name)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -144,16 +130,9 @@ def test_dequantize(view: View, library: str, tally: Tally) -> None:
         given, given_scales = on_gpu(view, packed, library), to_gpu(wide, library)[..., ::2]
         for dtype, kind in DTYPES.items():
             want = mxspec.dequantize(
-                one,
-                np.ascontiguousarray(scales),
-                level[1],
-                profile=level[0],
-                tensor_scale=model_tensor(level, FIRST),
-                dtype=kind,
+                one, np.ascontiguousarray(scales), level[1], profile=level[0], tensor_scale=model_tensor(level, FIRST), dtype=kind
             )
-            got = mxspec_gpu.dequantize(
-                given, given_scales, level[1], profile=level[0], tensor_scale=gpu_tensor(level, FIRST), dtype=dtype
-            )
+            got = mxspec_gpu.dequantize(given, given_scales, level[1], profile=level[0], tensor_scale=gpu_tensor(level, FIRST), dtype=dtype)
             tally.equal(bits_of(to_host(got)), bits_of(want), f"{view.name} {library} {level_id(level)} {dtype}")
 
 
@@ -162,11 +141,7 @@ def test_both_directions_of_views(level: Level, tally: Tally) -> None:
     """A pitch is read in place; what has no contiguous rows is refused, never read as if it had."""
     for dtype in ("float16", "bfloat16"):
         x = normal((128, 256), dtype)
-        for host, cut in (
-            (x[:, :64], np.s_[:, :64]),
-            (x[::2, 32:96], np.s_[::2, 32:96]),
-            (x[64:, 2:66], np.s_[64:, 2:66]),
-        ):
+        for host, cut in ((x[:, :64], np.s_[:, :64]), (x[::2, 32:96], np.s_[::2, 32:96]), (x[64:, 2:66], np.s_[64:, 2:66])):
             for layout in LAYOUTS:
                 compare_both(tally, level, host, FIRST, layout, to_gpu(x)[cut], f"{cut}")
         g = to_gpu(x)

@@ -47,9 +47,7 @@ def fuzz_input(kind: int, elements: int, dtype: str, seed: int) -> Any:
         if kind == 2:
             low = cupy.uint16(((1 << mantissa_bits) - 1) & ~((1 << (mantissa_bits - 4)) - 2))
         bits = (
-            (bits & cupy.uint16(0x8000))
-            | (base + (bits >> cupy.uint16(12) & cupy.uint16(7))) << cupy.uint16(mantissa_bits)
-            | (bits & low)
+            (bits & cupy.uint16(0x8000)) | (base + (bits >> cupy.uint16(12) & cupy.uint16(7))) << cupy.uint16(mantissa_bits) | (bits & low)
         )
     return bits.view(ml_dtypes.bfloat16 if dtype == "bfloat16" else cupy.float16)
 
@@ -73,9 +71,7 @@ def test_fast_kernels_against_plain_ones(level: Level, tally: Tally) -> None:
             if different:
                 tally.fail(f"{level_id(level)} {dtype} kind {kind}: {different} bytes differ between fast and plain")
             label = f"{level_id(level)} {dtype} kind {kind}"
-            compare_arrays(
-                tally, (q.codes[:16], q.scales[:16]), expect(level, to_host(x[:16]), native), "row-major", label
-            )
+            compare_arrays(tally, (q.codes[:16], q.scales[:16]), expect(level, to_host(x[:16]), native), "row-major", label)
 
 
 def test_every_element_against_the_model(tally: Tally) -> None:
@@ -88,9 +84,7 @@ def test_every_element_against_the_model(tally: Tally) -> None:
             natives = native_values(rules_of(level))
             native = natives[rounds % len(natives)]
             for dtype in ("bfloat16", "float32"):
-                x = fuzz_input(1 + rounds % 2, ELEMENTS, dtype, SEED + 7919 * rounds + tally.compared % 104729).reshape(
-                    -1, 4096
-                )
+                x = fuzz_input(1 + rounds % 2, ELEMENTS, dtype, SEED + 7919 * rounds + tally.compared % 104729).reshape(-1, 4096)
                 q = mxspec_gpu.quantize(x, level[1], profile=level[0], tensor_scale=gpu_tensor(level, native))
                 want = mxspec.quantize(to_host(x), level[1], profile=level[0], tensor_scale=model_tensor(level, native))
                 got = to_host(q.unpack()), to_host(q.scales)
@@ -127,9 +121,7 @@ def test_more_than_32_bits_of_elements(tally: Tally) -> None:
 
 @pytest.mark.skipif(not FULL, reason="takes 30 GiB; MXSPEC_GPU_VOLUME=full runs it")
 @pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize(
-    ("fmt", "columns"), [("mxfp4", (1 << 30) + 128), ("nvfp4", (1 << 29) + 64), ("nvfp4", (1 << 29) + 32)]
-)
+@pytest.mark.parametrize(("fmt", "columns"), [("mxfp4", (1 << 30) + 128), ("nvfp4", (1 << 29) + 64), ("nvfp4", (1 << 29) + 32)])
 def test_tiles_beyond_32_bits(fmt: str, columns: int, rows: int, tally: Tally) -> None:
     """Padded scales of more than 4 GiB: the last ones lie where the index formula says, the first ones are not overwritten."""
     require_memory(30 << 30)
@@ -144,13 +136,9 @@ def test_tiles_beyond_32_bits(fmt: str, columns: int, rows: int, tally: Tally) -
     at = [[(c // 4) * 512 + r % 32 * 16 + r // 32 * 4 + c % 4 for c in range(blocks - 4, blocks)] for r in range(rows)]
     tally.equal(to_host(q.scales[cp().asarray(np.array(at))]), scales, f"{fmt} {rows} {columns}: last scales")
     counts = int((q.scales != 0).sum()), int((scales != 0).sum())
-    tally.require(
-        counts[0] == counts[1], f"{fmt} {rows} {columns}: {counts[0]} scales are not zero, expected {counts[1]}"
-    )
+    tally.require(counts[0] == counts[1], f"{fmt} {rows} {columns}: {counts[0]} scales are not zero, expected {counts[1]}")
     values = q.dequantize("bfloat16")
     want = mxspec_gpu.quantize(to_gpu(piece.astype(ml_dtypes.bfloat16)), fmt, profile=level[0]).dequantize("bfloat16")
-    tally.equal(
-        to_host(values[:, -4 * k :]).view(np.uint16), to_host(want).view(np.uint16), f"{fmt} {rows} {columns}: values"
-    )
+    tally.equal(to_host(values[:, -4 * k :]).view(np.uint16), to_host(want).view(np.uint16), f"{fmt} {rows} {columns}: values")
     tally.require(not bool(values[:, : -4 * k].any()), f"{fmt} {rows} {columns}: zeros came back as something else")
     tally.compared += rows * columns

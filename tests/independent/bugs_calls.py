@@ -174,12 +174,7 @@ def _calls() -> Iterator[Bug]:
         yield call("pad-repeats", "ragged tails are filled with the last number", fmt, arrange=pad_repeats)
         yield call("pad-minus-zero", "ragged tails are filled with -0", fmt, arrange=pad_minus_zero)
         for count in (2, 4, 8):
-            yield call(
-                f"pad-drops-{count}",
-                f"of a ragged tail only whole vectors of {count} are read",
-                fmt,
-                arrange=pad_drops(count),
-            )
+            yield call(f"pad-drops-{count}", f"of a ragged tail only whole vectors of {count} are read", fmt, arrange=pad_drops(count))
         yield call("strides", "strides are ignored", fmt, load=contiguous_only)
         yield call("keeps-maximum", "the maximum buffer is not cleared", fmt, amax=state("keep_amax"))
         yield call("every-64th-call", "each 64th call misses a lane", fmt, amax=state("every_64th"))

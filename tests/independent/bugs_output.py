@@ -69,9 +69,7 @@ def _dequantize() -> Iterator[Bug]:
     )
     yield out("constant-low", "fl(1/2688) is one ulp low", "nvfp4", "nvfp4-te",
               two_level_product=lambda right, q, sf, t: f32(q) * (f32(sf) * t * np.nextafter(RECIPROCAL_2688, np.float32(0))))  # fmt: skip
-    yield out(
-        "divides", "q * sf / S", "nvfp4", "nvfp4-paper", two_level_product=lambda right, q, sf, S: f32(q) * f32(sf) / S
-    )
+    yield out("divides", "q * sf / S", "nvfp4", "nvfp4-paper", two_level_product=lambda right, q, sf, S: f32(q) * f32(sf) / S)
 
 
 def f32(x: Array) -> Array:
@@ -149,60 +147,28 @@ def reverse(w: Array) -> Array:
 
 def _stochastic() -> Iterator[Bug]:
     for e in ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8"):
+        yield random("strict", "the sum must exceed one", e, stochastic_up=lambda right, r, w: np.floor(r * 2.0**32) + w > 2.0**32)
         yield random(
-            "strict",
-            "the sum must exceed one",
-            e,
-            stochastic_up=lambda right, r, w: np.floor(r * 2.0**32) + w > 2.0**32,
+            "ceil", "the fraction is rounded up to 32 bits", e, stochastic_up=lambda right, r, w: np.ceil(r * 2.0**32) + w >= 2.0**32
         )
-        yield random(
-            "ceil",
-            "the fraction is rounded up to 32 bits",
-            e,
-            stochastic_up=lambda right, r, w: np.ceil(r * 2.0**32) + w >= 2.0**32,
-        )
-        yield random(
-            "rint",
-            "the fraction is rounded to 32 bits",
-            e,
-            stochastic_up=lambda right, r, w: np.rint(r * 2.0**32) + w >= 2.0**32,
-        )
-        yield random(
-            "not-floored",
-            "the whole fraction is added",
-            e,
-            stochastic_up=lambda right, r, w: r * 2.0**32 + w >= 2.0**32,
-        )
+        yield random("rint", "the fraction is rounded to 32 bits", e, stochastic_up=lambda right, r, w: np.rint(r * 2.0**32) + w >= 2.0**32)
+        yield random("not-floored", "the whole fraction is added", e, stochastic_up=lambda right, r, w: r * 2.0**32 + w >= 2.0**32)
         for bits in (31, 30, 24, 23, 16):
             yield random(f"fraction-{bits}", f"the fraction is cut to {bits} bits", e,
                          stochastic_up=lambda right, r, w, b=bits: right(np.floor(r * 2.0**b) / 2.0**b, w))  # fmt: skip
             yield random(f"words-{bits}-high", f"only the upper {bits} random bits", e,
                          stochastic_up=words(partial(np.bitwise_and, np.uint64((1 << 32) - (1 << (32 - bits))))))  # fmt: skip
-        yield random(
-            "lowest-bit", "the lowest random bit is always set", e, stochastic_up=words(lambda w: w | np.uint64(1))
-        )
-        yield random(
-            "highest-bit",
-            "the highest random bit is dropped",
-            e,
-            stochastic_up=words(lambda w: w & np.uint64(0x7FFFFFFF)),
-        )
+        yield random("lowest-bit", "the lowest random bit is always set", e, stochastic_up=words(lambda w: w | np.uint64(1)))
+        yield random("highest-bit", "the highest random bit is dropped", e, stochastic_up=words(lambda w: w & np.uint64(0x7FFFFFFF)))
         yield random("reversed", "random bits reversed", e, stochastic_up=words(reverse))
         yield random("float-words", "random words become float32 in [0, 1]", e,
                      stochastic_up=lambda right, r, w: right(r, np.minimum(w.astype(np.float32).astype(np.float64), 2.0**32 - 1)))  # fmt: skip
         yield random("float-sum", "fraction and word are added in float32", e,
                      stochastic_up=lambda right, r, w: (r.astype(np.float32) + w.astype(np.float32) * np.float32(2.0**-32)) >= 1)  # fmt: skip
+        yield random("pair", "a pair of lanes shares its word", e, stochastic_up=words(lambda w: np.repeat(w[::2], 2)[: len(w)]))
+        yield random("zero-word", "the word 0 counts as 1", e, stochastic_up=words(lambda w: np.maximum(w, np.uint64(1))))
         yield random(
-            "pair", "a pair of lanes shares its word", e, stochastic_up=words(lambda w: np.repeat(w[::2], 2)[: len(w)])
-        )
-        yield random(
-            "zero-word", "the word 0 counts as 1", e, stochastic_up=words(lambda w: np.maximum(w, np.uint64(1)))
-        )
-        yield random(
-            "all-ones",
-            "the word ffffffff counts as fffffffe",
-            e,
-            stochastic_up=words(lambda w: np.minimum(w, np.uint64(0xFFFFFFFE))),
+            "all-ones", "the word ffffffff counts as fffffffe", e, stochastic_up=words(lambda w: np.minimum(w, np.uint64(0xFFFFFFFE)))
         )
         yield random(
             "exact-moves",
@@ -210,12 +176,7 @@ def _stochastic() -> Iterator[Bug]:
             e,
             stochastic_up=lambda right, r, w: right(r, w) | ((r == 0) & (w == 0xFFFFFFFF)),
         )
-        yield random(
-            "tiny-never",
-            "fractions below 2^-24 never go up",
-            e,
-            stochastic_up=lambda right, r, w: right(r, w) & (r >= 2.0**-24),
-        )
+        yield random("tiny-never", "fractions below 2^-24 never go up", e, stochastic_up=lambda right, r, w: right(r, w) & (r >= 2.0**-24))
         for bit in (3, 9, 17, 26):
             yield random(f"word-lacks-{bit}", f"bit {bit} of the word is dropped", e,
                          stochastic_up=words(partial(np.bitwise_and, ~np.uint64(1 << bit))))  # fmt: skip

@@ -119,12 +119,7 @@ def _scales() -> Iterator[Bug]:
         yield two("g-flushed", "1 / S is flushed where S is above 2^126", p, multiplier=g_flushed(p))
         yield two("sf-times-g-flushed", "sf * (1 / S) is flushed", p, multiplier=product_flushed(p))
         if p == te:  # the paper's S comes from the caller
-            yield two(
-                "s-not-clamped",
-                "S of a tiny tensor is Inf",
-                p,
-                encode_scale=lambda right, t: np.float32(2688) / np.float32(t),
-            )
+            yield two("s-not-clamped", "S of a tiny tensor is Inf", p, encode_scale=lambda right, t: np.float32(2688) / np.float32(t))
         yield two("zero-sf-multiplier-one", "a scale of zero multiplies by 1", p,
                   multiplier=lambda right, sf, S: np.where(sf == 0, ONE, right(sf, S)))  # fmt: skip
         yield two("one-level-sixth", "a / 6 and a * fl(1/6) swapped without a tensor scale", p,
@@ -132,51 +127,20 @@ def _scales() -> Iterator[Bug]:
         yield two("inf-lane-nan", "Inf lanes become NaN: 7 whatever the sign", p,
                   scale_lanes=after(lambda v: np.where(np.isinf(v), np.float32(np.nan), v)))  # fmt: skip
         yield two("tile-misses-row-15", "tiles of 16 rows miss the last row", p, tile=tile_misses_last)
-        yield two(
-            "tile-second-uses-first", "the second band of tiles takes the first band's maxima", p, tile=tile_first
-        )
+        yield two("tile-second-uses-first", "the second band of tiles takes the first band's maxima", p, tile=tile_first)
         yield two("nan-scale-7e", "a NaN block gets the largest scale", p, cast_scale=cast_code(0x7F, 0x7E))
         yield two("nan-negative-lost", "negative NaN is passed over in the maximum", p, amax=lambda right, b: right(
             np.where(np.isnan(b) & np.signbit(b), np.float32(0), b)))  # fmt: skip
-        yield two(
-            "lane-15",
-            "lane 15 is not reduced",
-            p,
-            amax=lambda right, b: right(b * (np.arange(16) < 15).astype(np.float32)),
-        )
+        yield two("lane-15", "lane 15 is not reduced", p, amax=lambda right, b: right(b * (np.arange(16) < 15).astype(np.float32)))
         yield two("max-cut-to-bf16", "the maximum is taken of the upper 16 bits", p,
                   magnitude_bits=lambda right, b: right(b) & 0x7FFF0000)  # fmt: skip
-        yield two(
-            "max-23-bits", "the maximum loses its last bit", p, magnitude_bits=lambda right, b: right(b) & 0x7FFFFFFE
-        )
-    yield two(
-        "order-paper",
-        "amax / 6 * S instead of amax * (S / 6)",
-        te,
-        scale_value=lambda right, a, S: np.minimum(a / SIX * S, FLT_MAX),
-    )
-    yield two(
-        "order-sixth-first",
-        "amax * fl(1/6) first",
-        te,
-        scale_value=lambda right, a, S: np.minimum(a * SIXTH * S, FLT_MAX),
-    )
-    yield two(
-        "order-te",
-        "amax * (S * fl(1/6)) instead of amax / 6 * S",
-        paper,
-        scale_value=lambda right, a, S: a * (S * SIXTH),
-    )
+        yield two("max-23-bits", "the maximum loses its last bit", p, magnitude_bits=lambda right, b: right(b) & 0x7FFFFFFE)
+    yield two("order-paper", "amax / 6 * S instead of amax * (S / 6)", te, scale_value=lambda right, a, S: np.minimum(a / SIX * S, FLT_MAX))
+    yield two("order-sixth-first", "amax * fl(1/6) first", te, scale_value=lambda right, a, S: np.minimum(a * SIXTH * S, FLT_MAX))
+    yield two("order-te", "amax * (S * fl(1/6)) instead of amax / 6 * S", paper, scale_value=lambda right, a, S: a * (S * SIXTH))
     yield two("order-vllm", "S * (amax * fl(1/6))", paper, scale_value=lambda right, a, S: S * (a * SIXTH))
-    yield two(
-        "multiplier-not-clamped",
-        "the multiplier may be Inf",
-        te,
-        multiplier=lambda right, sf, S: ONE / (sf * (ONE / S)),
-    )
-    yield two(
-        "scale-value-not-clamped", "the scale's value may be Inf", te, scale_value=lambda right, a, S: a * (S * SIXTH)
-    )
+    yield two("multiplier-not-clamped", "the multiplier may be Inf", te, multiplier=lambda right, sf, S: ONE / (sf * (ONE / S)))
+    yield two("scale-value-not-clamped", "the scale's value may be Inf", te, scale_value=lambda right, a, S: a * (S * SIXTH))
 
 
 def g_flushed(profile: str) -> Stage:
@@ -224,24 +188,10 @@ def flat(change: Callable[[Array], Array]) -> Stage:
 
 def _tensor() -> Iterator[Bug]:
     paper, te = "nvfp4-paper", "nvfp4-te"
-    yield tensor(
-        "448-first", "448 / tmax * 6", paper, encode_scale=lambda right, t: edges(t, np.float32(448) / t * SIX)
-    )
-    yield tensor(
-        "reciprocal", "2688 * (1 / tmax)", paper, encode_scale=lambda right, t: edges(t, np.float32(2688) * (ONE / t))
-    )
-    yield tensor(
-        "through-g",
-        "1 / (tmax * fl(1/2688))",
-        paper,
-        encode_scale=lambda right, t: edges(t, ONE / (t * RECIPROCAL_2688)),
-    )
-    yield tensor(
-        "through-g-divided",
-        "1 / (tmax / 2688)",
-        paper,
-        encode_scale=lambda right, t: edges(t, ONE / (t / np.float32(2688))),
-    )
+    yield tensor("448-first", "448 / tmax * 6", paper, encode_scale=lambda right, t: edges(t, np.float32(448) / t * SIX))
+    yield tensor("reciprocal", "2688 * (1 / tmax)", paper, encode_scale=lambda right, t: edges(t, np.float32(2688) * (ONE / t)))
+    yield tensor("through-g", "1 / (tmax * fl(1/2688))", paper, encode_scale=lambda right, t: edges(t, ONE / (t * RECIPROCAL_2688)))
+    yield tensor("through-g-divided", "1 / (tmax / 2688)", paper, encode_scale=lambda right, t: edges(t, ONE / (t / np.float32(2688))))
     yield tensor("inf-not-clamped", "S may be Inf", paper, encode_scale=lambda right, t: np.float32(2688) / t)
     yield tensor(
         "zero-is-zero",
@@ -250,32 +200,18 @@ def _tensor() -> Iterator[Bug]:
         encode_scale=lambda right, t: right(t) if t == 0 else np.minimum(np.float32(2688) / t, FLT_MAX),
     )
     yield tensor("daz", "a subnormal maximum counts as 0", paper, encode_scale=lambda right, t: right(flush(t)))
-    yield tensor(
-        "fp16-max",
-        "the maximum passes through float16",
-        paper,
-        encode_scale=lambda right, t: right(np.float32(np.float16(t))),
-    )
+    yield tensor("fp16-max", "the maximum passes through float16", paper, encode_scale=lambda right, t: right(np.float32(np.float16(t))))
     for p in (paper, te):
         yield tensor("last-missing", "the last element is missing", p, amax=flat(lambda b: b[:, :-1]))
-        yield tensor(
-            "tail-of-32", "a rest of less than 32 is missing", p, amax=flat(lambda b: b[:, : b.shape[1] // 32 * 32])
-        )
+        yield tensor("tail-of-32", "a rest of less than 32 is missing", p, amax=flat(lambda b: b[:, : b.shape[1] // 32 * 32]))
         yield tensor("tail-of-64", "a rest of less than 64 after the first 64 is missing", p,
                      amax=flat(lambda b: b[:, : max(b.shape[1] // 64 * 64, min(b.shape[1], 64))]))  # fmt: skip
         yield tensor("tail-of-1024", "a rest of less than 1024 after the first 1024 is missing", p,
                      amax=flat(lambda b: b[:, : b.shape[1] // 1024 * 1024 or b.shape[1]]))  # fmt: skip
         yield tensor("from-4096", "elements from 4096 on are missing", p, amax=flat(lambda b: b[:, :4096]))
         yield tensor("from-65536", "elements from 65536 on are missing", p, amax=flat(lambda b: b[:, :65536]))
-        yield tensor(
-            "signed",
-            "the maximum is signed",
-            p,
-            magnitude_bits=lambda right, b: np.where(bits_of(b) >> 31, 0, bits_of(b)),
-        )
-        yield tensor(
-            "bf16", "the maximum in bfloat16", p, amax=after(lambda a: a.astype(ml_dtypes.bfloat16).astype(np.float32))
-        )
+        yield tensor("signed", "the maximum is signed", p, magnitude_bits=lambda right, b: np.where(bits_of(b) >> 31, 0, bits_of(b)))
+        yield tensor("bf16", "the maximum in bfloat16", p, amax=after(lambda a: a.astype(ml_dtypes.bfloat16).astype(np.float32)))
         yield tensor("cut", "the maximum loses its last bit", p, magnitude_bits=lambda right, b: right(b) & 0x7FFFFFFE)
         yield tensor("nan-lost", "NaN is passed over", p, amax=flat(lambda b: np.where(np.isnan(b), np.float32(0), b)))
         yield tensor("nan-negative-lost", "negative NaN is passed over", p,

@@ -24,8 +24,4 @@ def judge(kernel: Any, operation: str, fmt: str, profile: str, only: str | None 
 
 def failing(report: Report) -> list[str]:
     """`requirement: first failing case` for each that does not pass."""
-    return [
-        f"{r.id}: {r.failing_cases[0] if r.failing_cases else r.note}"
-        for r in report.requirements
-        if r.verdict is not Verdict.PASS
-    ]
+    return [f"{r.id}: {r.failing_cases[0] if r.failing_cases else r.note}" for r in report.requirements if r.verdict is not Verdict.PASS]

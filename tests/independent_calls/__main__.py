@@ -30,14 +30,7 @@ def format_row(name: str, outcomes: Sequence[Outcome]) -> str:
     """How many bugs and right implementations there are, and what became of them."""
     fates = Counter(o.fate for o in outcomes)
     right = sum(o.right for o in outcomes)
-    numbers = (
-        len(outcomes) - right,
-        fates[Fate.FOUND],
-        fates[Fate.MISSED],
-        right,
-        fates[Fate.PASSED],
-        fates[Fate.ACCUSED],
-    )
+    numbers = (len(outcomes) - right, fates[Fate.FOUND], fates[Fate.MISSED], right, fates[Fate.PASSED], fates[Fate.ACCUSED])
     others = (fates[Fate.NOT_JUDGED], fates[Fate.CRASH])
     return f"{name:14}" + "".join(f"{n:9}" for n in numbers) + "".join(f"{n:12}" for n in others)
 
@@ -60,8 +53,7 @@ def write(path: Path, level: str, outcomes: list[Outcome]) -> None:
         "level": level,
         "vectors": vector_digest(operations=OPERATIONS),
         "environment": describe_environment(),
-        "counts": {"bugs": sum(not o.right for o in outcomes), "right": sum(o.right for o in outcomes)}
-        | dict(sorted(totals.items())),
+        "counts": {"bugs": sum(not o.right for o in outcomes), "right": sum(o.right for o in outcomes)} | dict(sorted(totals.items())),
         "entries": [o.as_dict() for o in outcomes],
     }
     write_file(path, (json.dumps(document, indent=1) + "\n").encode())
@@ -69,9 +61,7 @@ def write(path: Path, level: str, outcomes: list[Outcome]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 if every bug is found and no right implementation is accused."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.independent_calls", description=__doc__.split("\n")[0] if __doc__ else None
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.independent_calls", description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--level", choices=("quick", "full"), default="full")
     parser.add_argument("--only", default="*", metavar="GLOB", help="entries whose group/id fits")
     parser.add_argument("--json", type=Path, metavar="OUT", help="where the table is written")
@@ -90,11 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         waiting = {pool.submit(judge, e.key, chosen.level == "quick"): e.key for e in entries}
         for number, future in enumerate(as_completed(waiting), 1):
             outcome = done[waiting[future]] = future.result()
-            print(
-                f"{number}/{len(entries)} {time.monotonic() - started:.0f} s  {outcome.key}: {outcome.fate}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{number}/{len(entries)} {time.monotonic() - started:.0f} s  {outcome.key}: {outcome.fate}", file=sys.stderr, flush=True)
     outcomes = [done[e.key] for e in entries]
     print(format_table(outcomes))
     for o in outcomes:

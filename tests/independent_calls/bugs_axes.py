@@ -87,9 +87,7 @@ def stale(rows: Array, missing: int, call: Call) -> Array:
 
 def rows_where(mask: Any, value: Any) -> Any:
     """The value in some rows, zeros in the others."""
-    return lambda rows, missing, call: np.where(
-        mask(np.arange(len(rows)))[:, None], value(rows, missing, call), 0
-    ).astype(np.float32)
+    return lambda rows, missing, call: np.where(mask(np.arange(len(rows)))[:, None], value(rows, missing, call), 0).astype(np.float32)
 
 
 def tail_lost(keep: int) -> Any:

@@ -7,16 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.independent_calls.bugs_memory import (
-    after,
-    from_pointer,
-    in_memory_order,
-    is_fortran,
-    is_pitched,
-    lies,
-    scratch,
-    zero_stride,
-)
+from tests.independent_calls.bugs_memory import after, from_pointer, in_memory_order, is_fortran, is_pitched, lies, scratch, zero_stride
 from tests.independent_calls.bugs_sizes import at, last, tile_order
 from tests.independent_calls.bugs_state import cached_by, shared
 from tests.independent_calls.catalogue import script

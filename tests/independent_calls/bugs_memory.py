@@ -153,9 +153,7 @@ def take_magnitudes(a: Array, call: Call) -> None:
     np.abs(a, out=a)
 
 
-def when(
-    condition: Callable[[Array, Call], bool], change: Callable[[Array, Call], object]
-) -> Callable[[Array, Call], object]:
+def when(condition: Callable[[Array, Call], bool], change: Callable[[Array, Call], object]) -> Callable[[Array, Call], object]:
     """A change of some calls alone."""
 
     def changed(a: Array, call: Call) -> None:

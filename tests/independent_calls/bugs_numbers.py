@@ -10,19 +10,7 @@ import numpy as np
 
 from tests.independent_calls.bugs_sizes import aligned, at, last, partial_tile, power_of_two, tile_order, wide
 from tests.independent_calls.catalogue import script
-from tests.independent_calls.effects import (
-    MX4,
-    MX8,
-    NV2,
-    Where,
-    both,
-    bug,
-    leaves,
-    only,
-    reads,
-    row_column,
-    scales_of,
-)
+from tests.independent_calls.effects import MX4, MX8, NV2, Where, both, bug, leaves, only, reads, row_column, scales_of
 from tests.independent_calls.formats import Array
 from tests.independent_calls.inputs import decode, dequantize, encode, stochastic, tensor_scale
 from tests.independent_calls.kernel import Call, Grid, Hooks, Offer

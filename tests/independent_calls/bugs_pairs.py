@@ -49,24 +49,8 @@ from tests.independent_calls.bugs_memory import (
     zero_stride,
 )
 from tests.independent_calls.bugs_numbers import DQ4, DQ8, DQN, E4, E8, S4, S8, TS, TS16, square, transposed, two_levels
-from tests.independent_calls.bugs_sizes import (
-    aligned,
-    at,
-    in_bfloat16,
-    in_float16,
-    lanes_missing,
-    last,
-    nan_passed_over,
-)
-from tests.independent_calls.bugs_state import (
-    TWO,
-    address,
-    after_another,
-    cached_by,
-    last_scale_lost,
-    last_value_lost,
-    shared,
-)
+from tests.independent_calls.bugs_sizes import aligned, at, in_bfloat16, in_float16, lanes_missing, last, nan_passed_over
+from tests.independent_calls.bugs_state import TWO, address, after_another, cached_by, last_scale_lost, last_value_lost, shared
 from tests.independent_calls.bugs_values import around, reinterpreted
 from tests.independent_calls.catalogue import Ask, script
 from tests.independent_calls.effects import (
@@ -246,9 +230,7 @@ def even_columns(call: Call, right: Next) -> Any:
     if call.function != "pack":
         return right(call)
     x = np.asarray(call.x)
-    return right(
-        replace(call, arrays=(x[..., : x.shape[-1] // 4 * 4 if call.name == "fp6-le" else x.shape[-1] // 2 * 2],))
-    )
+    return right(replace(call, arrays=(x[..., : x.shape[-1] // 4 * 4 if call.name == "fp6-le" else x.shape[-1] // 2 * 2],)))
 
 
 def filled_data(call: Call, right: Next) -> Any:

@@ -125,12 +125,8 @@ def zero_blocks_not_written(shape_matters: bool) -> Callable[[], Hooks]:
             if last is not None and last[0].size >= codes.size and call.axis == -1:
                 k = codes.shape[-1] // max(scales.shape[-1], 1)
                 empty_blocks = (codes.reshape(-1, k) & 7 == 0).all(axis=1) & (scales.reshape(-1) == 0)
-                old_codes, old_scales = (
-                    a.reshape(-1)[: n.size].reshape(n.shape) for a, n in zip(last, (codes, scales), strict=True)
-                )
-                codes = np.where(empty_blocks[:, None], old_codes.reshape(-1, k), codes.reshape(-1, k)).reshape(
-                    codes.shape
-                )
+                old_codes, old_scales = (a.reshape(-1)[: n.size].reshape(n.shape) for a, n in zip(last, (codes, scales), strict=True))
+                codes = np.where(empty_blocks[:, None], old_codes.reshape(-1, k), codes.reshape(-1, k)).reshape(codes.shape)
                 scales = np.where(empty_blocks.reshape(scales.shape), old_scales, scales)
             if call.axis == -1:
                 kept[key] = (codes.copy(), scales.copy())
@@ -141,9 +137,7 @@ def zero_blocks_not_written(shape_matters: bool) -> Callable[[], Hooks]:
     return make
 
 
-def after_another(
-    trigger: Callable[[Call, list[Call]], bool], change: Callable[[Any, Call], Any]
-) -> Callable[[], Hooks]:
+def after_another(trigger: Callable[[Call, list[Call]], bool], change: Callable[[Any, Call], Any]) -> Callable[[], Hooks]:
     """Answers are changed after some history of calls."""
 
     def make() -> Hooks:
@@ -379,9 +373,7 @@ MIXED_NV = replace(NV2, functions=("quantize", "encode"), elements=("e2m1",), op
 
 def rounding_after_encode(call: Call, history: list[Call]) -> bool:
     """A quantize right after an encode toward zero."""
-    return bool(
-        call.function == "quantize" and history and history[-1].function == "encode" and history[-1].rounding == "rtz"
-    )
+    return bool(call.function == "quantize" and history and history[-1].function == "encode" and history[-1].rounding == "rtz")
 
 
 BUGS = (

@@ -108,9 +108,7 @@ def reshaped_scales(call: Call, right: Next) -> Any:
     """As many scales as there are blocks, in whatever shape."""
     codes, scales = (np.asarray(a) for a in call.arrays)
     wanted = (codes.shape[0], codes.shape[-1] // BLOCKS[call.name].k)
-    return right(
-        replace(call, arrays=(codes, scales.reshape(wanted) if scales.size == wanted[0] * wanted[1] else scales))
-    )
+    return right(replace(call, arrays=(codes, scales.reshape(wanted) if scales.size == wanted[0] * wanted[1] else scales)))
 
 
 def cropped_scales(call: Call, right: Next) -> Any:

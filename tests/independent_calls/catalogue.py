@@ -116,9 +116,7 @@ def _memory(arrays: Sequence[Any]) -> list[Any]:
 
 def call_target(target: Any, ask: Ask, arrays: Sequence[Any]) -> Any:
     """The answer, or the word for how it was refused."""
-    given = dict(
-        zip((n for n in ARGUMENTS[ask.function] if n not in ("fmt", "element", "layout", "shape")), arrays, strict=True)
-    )
+    given = dict(zip((n for n in ARGUMENTS[ask.function] if n not in ("fmt", "element", "layout", "shape")), arrays, strict=True))
     named = next(n for n in ARGUMENTS[ask.function] if n in ("fmt", "element", "layout"))
     shape = {"shape": ask.shape} if ask.shape else {}
     try:

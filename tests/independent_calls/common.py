@@ -35,14 +35,7 @@ def _sure(*asks: Ask) -> Iterator[Common]:
 def _quantize(fmt: str, offer: Offer, seed: int) -> Iterator[Common]:
     k = BLOCKS[fmt].k
     rng = np.random.default_rng([seed, k])
-    shapes = [
-        (1, k),
-        (3, 2 * k),
-        (128, 128),
-        (128, 256),
-        (256, 384),
-        (int(rng.integers(2, 200)), k * int(rng.integers(1, 12))),
-    ]
+    shapes = [(1, k), (3, 2 * k), (128, 128), (128, 256), (256, 384), (int(rng.integers(2, 200)), k * int(rng.integers(1, 12)))]
     for dtype in offer.dtypes:
         for rows, columns in shapes:
             yield from _sure(inputs.quantize(fmt, rows, columns, seed=seed, dtype=dtype, of=inputs.with_specials))
@@ -52,15 +45,10 @@ def _quantize(fmt: str, offer: Offer, seed: int) -> Iterator[Common]:
     yield Common(empty := inputs.quantize_array(fmt, lambda: np.zeros((0, 2 * k), np.float32)), empty, optional=True)
     ragged = inputs.quantize(fmt, 5, k + 5, seed=seed)
     yield Common(ragged, replace(ragged, options={"pad": True}), optional=True)
-    wide = replace(
-        shapes_ask := inputs.quantize(fmt, 4, 2 * k, seed=seed),
-        arrays=lambda: [shapes_ask.arrays()[0].astype(np.float64)],
-    )
+    wide = replace(shapes_ask := inputs.quantize(fmt, 4, 2 * k, seed=seed), arrays=lambda: [shapes_ask.arrays()[0].astype(np.float64)])
     yield Common(wide, shapes_ask, optional=True)
     if "axis" in offer.options:
-        yield from _sure(
-            inputs.quantize(fmt, 2 * k, 5, seed=seed, axis=0), inputs.quantize(fmt, 4, 2 * k, seed=seed, axis=1)
-        )
+        yield from _sure(inputs.quantize(fmt, 2 * k, 5, seed=seed, axis=0), inputs.quantize(fmt, 4, 2 * k, seed=seed, axis=1))
     if "pad" in offer.options:
         yield from _sure(inputs.quantize(fmt, 5, k + 5, seed=seed, pad=True))
     if "block" in offer.options:
@@ -73,9 +61,7 @@ def _dequantize(fmt: str, offer: Offer, seed: int) -> Iterator[Common]:
     k = BLOCKS[fmt].k
     for rows, columns in ((1, k), (4, 4 * k), (128, 128), (128, 256), (67, 5 * k)):
         yield from _sure(inputs.dequantize(fmt, rows, columns, seed=seed))
-    yield from _sure(
-        inputs.dequantize(fmt, 6, 4 * k, seed=seed, arrange=inputs.fortran, arrange_scales=inputs.pitched(3))
-    )
+    yield from _sure(inputs.dequantize(fmt, 6, 4 * k, seed=seed, arrange=inputs.fortran, arrange_scales=inputs.pitched(3)))
     if "tensor_scale" in offer.options:
         yield from _sure(*(inputs.dequantize(fmt, 128, 128, seed=seed, tensor_scale=t) for t in (0.0, 3.0, 700.0)))
 
@@ -84,10 +70,7 @@ def _numbers(offer: Offer, seed: int) -> Iterator[Common]:
     for element in offer.elements:
         for n in (1, 77, 5000):
             if "encode" in offer.functions:
-                yield from _sure(
-                    inputs.encode(element, n, seed=seed),
-                    inputs.encode(element, n, seed=seed, arrange=inputs.columns_apart),
-                )
+                yield from _sure(inputs.encode(element, n, seed=seed), inputs.encode(element, n, seed=seed, arrange=inputs.columns_apart))
             if "decode" in offer.functions:
                 yield from _sure(inputs.decode(element, n, seed=seed))
             if "encode_stochastic" in offer.functions:
@@ -100,9 +83,7 @@ def _layouts(offer: Offer, seed: int) -> Iterator[Common]:
     for layout in offer.layouts:
         for rows, columns in ((1, 4), (37, 12), (128, 32), (300, 8)):
             if "pack" in offer.functions:
-                yield from _sure(
-                    inputs.pack(layout, rows, columns, seed=seed), inputs.unpack(layout, rows, columns, seed=seed)
-                )
+                yield from _sure(inputs.pack(layout, rows, columns, seed=seed), inputs.unpack(layout, rows, columns, seed=seed))
             else:
                 yield from _sure(inputs.swizzle(rows, columns, seed=seed), inputs.unswizzle(rows, columns, seed=seed))
 
@@ -142,11 +123,7 @@ def find_wrong(entry: Entry, seed: int) -> tuple[list[Ask], int]:
     target, reference = (
         entry.build(),
         Entry(
-            entry.id,
-            entry.group,
-            "",
-            replace(entry.offer, options=("axis", "pad", "block", "tensor_scale", "rounding")),
-            entry.hooks,
+            entry.id, entry.group, "", replace(entry.offer, options=("axis", "pad", "block", "tensor_scale", "rounding")), entry.hooks
         ).reference(),
     )
     seen: list[tuple[Common, Any, Any]] = []

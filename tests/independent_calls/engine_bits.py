@@ -105,9 +105,7 @@ class Bits:
                 S = np.float32(1) if S == 0 else FLT_MAX if S > FLT_MAX else S
             scales = self.encode(np.minimum(amax * (S * SIXTH), FLT_MAX), "e4m3")
             sf = self.decode(scales, "e4m3")
-            return self.encode(
-                b * np.minimum(np.float32(1) / (sf * (np.float32(1) / S)), FLT_MAX)[:, None], "e2m1"
-            ), scales
+            return self.encode(b * np.minimum(np.float32(1) / (sf * (np.float32(1) / S)), FLT_MAX)[:, None], "e2m1"), scales
         u = magnitude_bits(amax)
         significand = np.where(u < 0x800000, u << (24 - bit_length(u)), (u & 0x7FFFFF) | 0x800000)
         exponent = np.where(u < 0x800000, bit_length(u) - 150, (u >> 23) - 127)

@@ -41,11 +41,7 @@ class Block:
     top: float
 
 
-ELEMENTS = {
-    "e2m1": Element(4, 1, 0, 0x07),
-    "e4m3": Element(8, 3, -6, 0x7E, nan=0x7F),
-    "e5m2": Element(8, 2, -14, 0x7B, nan=0x7F),
-}
+ELEMENTS = {"e2m1": Element(4, 1, 0, 0x07), "e4m3": Element(8, 3, -6, 0x7E, nan=0x7F), "e5m2": Element(8, 2, -14, 0x7B, nan=0x7F)}
 BLOCKS = {
     "mxfp4": Block("e2m1", 32, 2, 1.5),
     "mxfp8_e4m3": Block("e4m3", 32, 8, 1.75),

@@ -211,9 +211,7 @@ def pack(layout: str, rows: int, columns: int, *, seed: int = 1, arrange: Arrang
 def unpack(layout: str, rows: int, columns: int, *, seed: int = 1, arrange: Arrange = plain, into: int | None = None) -> Ask:  # fmt: skip
     """A call of unpack."""
     size = rows * columns * (6 if layout == "fp6-le" else 4) // 8
-    return Ask(
-        "unpack", layout, lambda: [arrange(codes(1, size, 8, seed).reshape(-1))], shape=(rows, columns), into=into
-    )
+    return Ask("unpack", layout, lambda: [arrange(codes(1, size, 8, seed).reshape(-1))], shape=(rows, columns), into=into)
 
 
 def swizzle(rows: int, columns: int, *, seed: int = 1, arrange: Arrange = plain, into: int | None = None) -> Ask:
@@ -224,6 +222,4 @@ def swizzle(rows: int, columns: int, *, seed: int = 1, arrange: Arrange = plain,
 def unswizzle(rows: int, columns: int, *, seed: int = 1, arrange: Arrange = plain, into: int | None = None) -> Ask:
     """A call of unswizzle."""
     size = -(-rows // 128) * 128 * (-(-columns // 4)) * 4
-    return Ask(
-        "unswizzle", "128x4", lambda: [arrange(codes(1, size, 8, seed).reshape(-1))], shape=(rows, columns), into=into
-    )
+    return Ask("unswizzle", "128x4", lambda: [arrange(codes(1, size, 8, seed).reshape(-1))], shape=(rows, columns), into=into)

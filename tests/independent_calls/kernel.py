@@ -177,9 +177,7 @@ class Kernel:
     def _written(self, items: Array, grid: Grid) -> Array:
         """Items as they are stored: what is not written is zero."""
         mask = self.hooks.skip(grid)
-        return (
-            items if mask is None else np.where(mask.reshape(-1, *[1] * (items.ndim - 1)), items.dtype.type(0), items)
-        )
+        return items if mask is None else np.where(mask.reshape(-1, *[1] * (items.ndim - 1)), items.dtype.type(0), items)
 
     def _tiled(self, amax: Array, grid: Grid) -> Array:
         """Maxima of tiles of 16 rows, for each row."""
@@ -282,11 +280,7 @@ class Offer:
 
     def takes(self, function: str) -> tuple[str, ...]:
         """The options of a function."""
-        own = {
-            "quantize": ("axis", "pad", "block", "tensor_scale"),
-            "dequantize": ("tensor_scale",),
-            "encode": ("rounding",),
-        }
+        own = {"quantize": ("axis", "pad", "block", "tensor_scale"), "dequantize": ("tensor_scale",), "encode": ("rounding",)}
         return tuple(o for o in own.get(function, ()) if o in self.options)
 
 

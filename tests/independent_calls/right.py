@@ -160,12 +160,7 @@ def slices(count: int, size: int) -> Iterator[slice]:
 
 def divisible(call: Call) -> bool:
     """Whether rows are independent of one another, and there are more than one."""
-    return (
-        call.function in ("quantize", "dequantize")
-        and call.axis in (-1, 1)
-        and call.block is None
-        and np.shape(call.x)[0] > 1
-    )
+    return call.function in ("quantize", "dequantize") and call.axis in (-1, 1) and call.block is None and np.shape(call.x)[0] > 1
 
 
 def by_rows(size: int, pool: bool = False, shuffled: bool = False) -> Hooks:
@@ -175,10 +170,7 @@ def by_rows(size: int, pool: bool = False, shuffled: bool = False) -> Hooks:
     def act(call: Call, right: Next) -> Any:
         if not divisible(call):
             return right(call)
-        pieces = [
-            replace(call, arrays=tuple(np.asarray(a)[s] for a in call.arrays))
-            for s in slices(np.shape(call.x)[0], size)
-        ]
+        pieces = [replace(call, arrays=tuple(np.asarray(a)[s] for a in call.arrays)) for s in slices(np.shape(call.x)[0], size)]
         if len({np.shape(a)[0] for a in call.arrays}) > 1:
             return right(call)
         if pool:
@@ -212,11 +204,7 @@ def random_order() -> Hooks:
         return back
 
     def scale(i: Array, g: Any) -> Array:
-        return (
-            np.argsort(orders[threading.get_ident()])
-            if g.call.function == "quantize"
-            else orders[threading.get_ident()]
-        )
+        return np.argsort(orders[threading.get_ident()]) if g.call.function == "quantize" else orders[threading.get_ident()]
 
     return Hooks(read=read, output=output, scale=scale)
 
@@ -224,17 +212,7 @@ def random_order() -> Hooks:
 def content(call: Call) -> Any:
     """All that an answer depends on."""
     arrays = tuple((np.shape(a), str(np.asarray(a).dtype), np.asarray(a).tobytes()) for a in call.arrays)
-    return (
-        call.function,
-        call.name,
-        call.axis,
-        call.pad,
-        call.block,
-        str(call.tensor_scale),
-        call.rounding,
-        call.shape,
-        arrays,
-    )
+    return (call.function, call.name, call.axis, call.pad, call.block, str(call.tensor_scale), call.rounding, call.shape, arrays)
 
 
 def memoized(digest: bool) -> Hooks:
@@ -244,9 +222,7 @@ def memoized(digest: bool) -> Hooks:
     def act(call: Call, right: Next) -> Any:
         key: Any = content(call)
         if digest:
-            key = hashlib.sha256(
-                repr(key[:-1]).encode() + b"".join(repr(a[:2]).encode() + a[2] for a in key[-1])
-            ).digest()
+            key = hashlib.sha256(repr(key[:-1]).encode() + b"".join(repr(a[:2]).encode() + a[2] for a in key[-1])).digest()
         if key not in kept:
             while len(kept) > 3:
                 kept.pop(next(iter(kept)))
@@ -562,13 +538,9 @@ def maps_kept() -> Hooks:
     return Hooks(read=read)
 
 
-def right(
-    group: str, id_: str, offer: Offer, story: str, hooks: Hooks | Callable[[], Hooks], refuses: bool = False
-) -> Entry:
+def right(group: str, id_: str, offer: Offer, story: str, hooks: Hooks | Callable[[], Hooks], refuses: bool = False) -> Entry:
     """A right implementation."""
-    return Entry(
-        id_, group, story, offer, hooks if callable(hooks) else lambda: hooks, None, right=True, refuses=refuses
-    )
+    return Entry(id_, group, story, offer, hooks if callable(hooks) else lambda: hooks, None, right=True, refuses=refuses)
 
 
 plain_ = partial(right, "right-plain")

@@ -138,9 +138,7 @@ def summarize_others(summary: Summary) -> None:
     for name in ("one_threshold", "odd_stride", "last_block"):
         campaign = fuzz(find(name).target(), Settings(seed=1, batches=4, first=True), in_process=True)
         summary.enter(f"fuzz {name}", campaign.report)
-        summary.found[f"fuzz {name}"]["findings"] = [
-            [f.topic, f.nonzero, f.mismatches, f.pattern.kind] for f in campaign.findings
-        ]
+        summary.found[f"fuzz {name}"]["findings"] = [[f.topic, f.nonzero, f.mismatches, f.pattern.kind] for f in campaign.findings]
     for name, fmt, part in (("one_threshold", "mxfp8_e4m3", (60, 127)), ("last_block", "mxfp6_e3m2", (1, 200))):
         plan = Plan(fmt=fmt, dtypes=("bfloat16",), part=part)
         summary.enter(f"prove {name}", prove(find(name).target(), plan, in_process=True))

@@ -73,9 +73,7 @@ def test_every_profile_passes_and_is_named(name: str) -> None:
         named = report.details["affine"][fmt.name]["quantize_affine"]
         assert named["failing"] == 0
         right = load_affine_groups(fmt.name)
-        assert all(
-            np.array_equal(c.answers[named["judged_against"]].codes, c.answers[profile.id].codes) for c in right
-        ), profile.id
+        assert all(np.array_equal(c.answers[named["judged_against"]].codes, c.answers[profile.id].codes) for c in right), profile.id
 
 
 @pytest.mark.parametrize("out", ["float32", "float16"])
@@ -129,9 +127,7 @@ def test_float32_in_another_order_is_no_fault(form: str) -> None:
                 if form == "reciprocal":
                     t = (g - lo[..., None]) * inverse
                 elif form == "fused":
-                    t = (g.astype(np.float64) * inverse - (lo[..., None] * inverse).astype(np.float64)).astype(
-                        np.float32
-                    )
+                    t = (g.astype(np.float64) * inverse - (lo[..., None] * inverse).astype(np.float64)).astype(np.float32)
                 else:
                     t = g * inverse - lo[..., None] * inverse
             codes = np.nan_to_num(np.rint(t)).clip(0, 15).astype(np.uint8)
@@ -263,14 +259,7 @@ def test_half_an_ulp() -> None:
     for dtype in ("float16", "bfloat16", "float32"):
         fmt = AffineFormat(dtype=dtype)
         scalar = fmt.scalar
-        for value in (
-            1.0,
-            1.5,
-            float(scalar.min_normal),
-            float(scalar.min_subnormal),
-            float(scalar.min_subnormal) * 3,
-            0.0,
-        ):
+        for value in (1.0, 1.5, float(scalar.min_normal), float(scalar.min_subnormal), float(scalar.min_subnormal) * 3, 0.0):
             bits = np.array(value, fmt.numpy_dtype).view(f"u{scalar.bits // 8}") + 1
             above = float(np.asarray(bits).astype(f"u{scalar.bits // 8}").view(fmt.numpy_dtype).astype(np.float64))
             assert half_ulp(np.array(value), fmt) == (above - value) / 2, (dtype, value)

@@ -193,9 +193,7 @@ def test_threads_that_share_a_buffer_along_axis_0_are_found() -> None:
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["state"]
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((3, 0), -1), ((64, 0), 0)], ids=["no columns", "no columns along axis 0"]
-)
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), -1), ((64, 0), 0)], ids=["no columns", "no columns along axis 0"])
 @pytest.mark.parametrize("kind", ["a scale", "the next call", "refused", "nothing"])
 def test_calls_without_columns(shape: Shape, axis: int, kind: str) -> None:
     left: list[int] = []

@@ -97,9 +97,7 @@ def laid(name: str, spoil: bool = False) -> Any:
         if spoil:  # another scale that every layout holds
             parts[which][..., 0] = 0x38 if which else parts[which][..., 0] ^ 1
         if name not in ("bytes", "row-major"):
-            parts[which] = layout.pack(parts[which]).reshape(
-                *((len(x), -1) if name.startswith("nibble") and not layout.flat else (-1,))
-            )
+            parts[which] = layout.pack(parts[which]).reshape(*((len(x), -1) if name.startswith("nibble") and not layout.flat else (-1,)))
         return tuple(parts)
 
     def dequantize(codes: Any, scales: Any, fmt: str) -> Any:
@@ -142,9 +140,7 @@ def test_a_target_with_a_layout_conforms(name: str) -> None:
 
 
 def test_a_layout_of_another_width_is_refused() -> None:
-    with pytest.raises(
-        TargetError, match=r"LAYOUT names 'fp6-le'; allowed for mxfp4 are unpacked, nibble-low, .*, row-major, .*128x4"
-    ):
+    with pytest.raises(TargetError, match=r"LAYOUT names 'fp6-le'; allowed for mxfp4 are unpacked, nibble-low, .*, row-major, .*128x4"):
         check(make(["mxfp4"], LAYOUT="fp6-le", quantize=right))
     with pytest.raises(TargetError, match="names nibble-low and gptq; name one layout of codes"):
         check(make(["mxfp4"], LAYOUT=["nibble-low", "gptq"], quantize=right))
@@ -202,11 +198,7 @@ def test_smoke_calls_in_the_target_s_dtype_and_twice() -> None:
     dtypes.clear()
     changes[0] = True
     wrong = [step for step in try_target(target) if not step.ok]
-    assert [step.name for step in wrong] == [
-        "quantize mxfp4, zeros",
-        "quantize mxfp4, halves",
-        "quantize mxfp4, 16 rows",
-    ]
+    assert [step.name for step in wrong] == ["quantize mxfp4, zeros", "quantize mxfp4, halves", "quantize mxfp4, 16 rows"]
     assert {step.note for step in wrong} == {"the same call again was answered with other bits"}
 
 

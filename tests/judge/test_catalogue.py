@@ -23,9 +23,7 @@ def _is_of_calls(entry: Entry) -> bool:
 BUGS = [e for e in list_entries(Kind.BUG) if e not in no_answer.ENTRIES]
 
 
-@pytest.mark.parametrize(
-    "entry", [pytest.param(e, id=e.id, marks=[pytest.mark.all_calls] if _is_of_calls(e) else []) for e in BUGS]
-)
+@pytest.mark.parametrize("entry", [pytest.param(e, id=e.id, marks=[pytest.mark.all_calls] if _is_of_calls(e) else []) for e in BUGS])
 def test_a_bug_fails_what_it_must_and_nothing_that_it_may_not(entry: Entry) -> None:
     assert list_departures(entry, judge(entry)) == []
 

@@ -62,7 +62,9 @@ def signed_maximum(x: Array, fmt: str, scales: Array) -> Array:
 
 def bounded(low: float = 0, high: float = np.inf, step: int = 0) -> Any:
     """The maximum clamped before the scale is made of it; the scale some steps away."""
-    return of_scales(lambda x, fmt, s: np.clip(scales_of(np.clip(find_amax(x), np.float32(low), np.float32(high)), fmt).astype(int) + step, 0, 254))
+    return of_scales(
+        lambda x, fmt, s: np.clip(scales_of(np.clip(find_amax(x), np.float32(low), np.float32(high)), fmt).astype(int) + step, 0, 254)
+    )
 
 
 def unclamped(x: Array, fmt: str, scales: Array) -> Array:
@@ -156,7 +158,9 @@ def zero_byte(x: Array, fmt: str) -> Answer:
 
 def without_tensor_scale(x: Array, fmt: str, tensor_scale: float) -> Answer:
     """The tensor scale is in the block scales, and elements are divided by these alone."""
-    scales = mxspec.quantize(x, fmt, profile="nvfp4-paper", tensor_scale=mxspec.TensorScale("encode", int(np.float32(tensor_scale).view(np.uint32)))).scales
+    scales = mxspec.quantize(
+        x, fmt, profile="nvfp4-paper", tensor_scale=mxspec.TensorScale("encode", int(np.float32(tensor_scale).view(np.uint32)))
+    ).scales
     stored = np.repeat(mxspec.decode(scales, "ue4m3"), 16, axis=1)
     factor = np.divide(np.float32(1), stored, out=np.zeros_like(stored), where=stored != 0)
     with np.errstate(all="ignore"):
@@ -340,7 +344,10 @@ def late_rows_nan(x: Array, fmt: str) -> Answer:
 #: Kernels with another mistake than a cause that they resemble.
 RESEMBLING = {
     "transposed": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=transposed)),
-    "rows from the last to the first": (KnownCause.TILED_SCALES, lambda: make(["mxfp4"], quantize=lambda x, f: (right(x, f)[0], right(x, f)[1][::-1]))),
+    "rows from the last to the first": (
+        KnownCause.TILED_SCALES,
+        lambda: make(["mxfp4"], quantize=lambda x, f: (right(x, f)[0], right(x, f)[1][::-1])),
+    ),
     "NaN in late rows": (KnownCause.NAN_STATE, lambda: make(["mxfp4"], quantize=late_rows_nan)),
     "maximum without abs": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(of_scales(signed_maximum))),
 }

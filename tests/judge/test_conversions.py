@@ -51,7 +51,9 @@ MISTAKES: dict[ConversionMistake, Callable[[], Codes]] = {
         (codes_of(X) != codes_of(X, "rtz")) & (codes_of(X) & 7 == 0), codes_of(X, "rtz") & 0xF8, codes_of(X)
     ),
     ConversionMistake.TWICE_BELOW: twice,
-    ConversionMistake.COARSE_BELOW: lambda: np.where(SMALL, np.rint(np.where(SMALL, np.abs(X), 0) * 64).astype(np.int64) | np.signbit(X) << 7, codes_of(X)),
+    ConversionMistake.COARSE_BELOW: lambda: np.where(
+        SMALL, np.rint(np.where(SMALL, np.abs(X), 0) * 64).astype(np.int64) | np.signbit(X) << 7, codes_of(X)
+    ),
     ConversionMistake.NOTHING_BELOW: lambda: codes_of(np.where(SMALL, np.copysign(np.float32(0), X), X)),
     ConversionMistake.TOP_FIELD_FULL: lambda: codes_of(np.where(np.abs(X) >= 256, np.copysign(np.float32(448), X), X)),
     ConversionMistake.NAN_IN_A_RANGE: lambda: np.where((np.abs(X) >= 512) & (np.abs(X) < 57344), codes_of(X) | 127, codes_of(X)),

@@ -49,15 +49,12 @@ TARGETS: dict[str, Callable[[], SimpleNamespace]] = {
     "encode": lambda: make(["mxfp4"], encode=lambda x, element: mxspec.encode(x, element, rounding="rtz")),
     "decode": lambda: make(["mxfp4"], decode=decode_swapped),
     "encode_stochastic": lambda: make(
-        ["mxfp4"],
-        encode_stochastic=lambda x, element, random_bits: mxspec.encode(np.nan_to_num(x), element, rounding="rtz"),
+        ["mxfp4"], encode_stochastic=lambda x, element, random_bits: mxspec.encode(np.nan_to_num(x), element, rounding="rtz")
     ),
     "tensor_scale": lambda: make(["nvfp4"], tensor_scale=reciprocal),
     "several blocks": lambda: make(["mxfp4"], quantize=transposed),
     "scales": lambda: make(["mxfp4"], quantize=on_blocks(lambda x, fmt: (model(x, fmt)[0], model(x, fmt)[1] ^ 1))),
-    "pack": lambda: make(
-        ["mxfp4"], LAYOUTS=["nibble-low"], pack=lambda codes, layout: (codes[:, 1::2] | codes[:, ::2] << 4).reshape(-1)
-    ),
+    "pack": lambda: make(["mxfp4"], LAYOUTS=["nibble-low"], pack=lambda codes, layout: (codes[:, 1::2] | codes[:, ::2] << 4).reshape(-1)),
 }
 
 
@@ -71,7 +68,9 @@ def test_what_fails_shows_its_input_and_both_answers(name: str) -> None:
         assert all((failure.given, failure.expected, failure.returned)), requirement.id
         assert failure.expected != failure.returned, requirement.id
         text = failure_text(requirement)
-        assert all(str(v).split(" ")[0] in text for k, v in failure.given.items() if isinstance(v, str) and k != "other lanes"), requirement.id
+        assert all(str(v).split(" ")[0] in text for k, v in failure.given.items() if isinstance(v, str) and k != "other lanes"), (
+            requirement.id
+        )
 
 
 def test_transposed_scales_are_called_so() -> None:
@@ -99,7 +98,6 @@ def test_an_exception_shows_the_guilty_input_and_its_frames() -> None:
         assert failure.returned["answer"] == "error: RuntimeError: an illegal memory access"
 
 
-
 def nan_and_zero_under_7c(x: Array, fmt: str) -> Answer:
     codes, scales = model(x, fmt)
     lost = ~(np.abs(x).max(axis=1) > 0)
@@ -124,9 +122,7 @@ def test_blocks_of_16_bit_targets_are_made_smaller() -> None:
     assert all(len(f.given["x"]) <= 2 for f in drawn)
 
 
-@pytest.mark.parametrize(
-    ("rule", "bits"), [("carry", 32), ("carry", 16), ("carry", 8), ("below", 32), ("below", 16), ("below", 8)]
-)
+@pytest.mark.parametrize(("rule", "bits"), [("carry", 32), ("carry", 16), ("carry", 8), ("below", 32), ("below", 16), ("below", 8)])
 @pytest.mark.parametrize("exact", [True, False])
 def test_conventions_of_random_bits(rule: str, bits: int, exact: bool) -> None:
     """Up where the word carries, or where it is less than the fraction, exact or cut; each fails under the other's name."""

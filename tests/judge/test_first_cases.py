@@ -69,9 +69,7 @@ def test_failures_come_before_what_is_open_and_by_level() -> None:
     places = [r.verdict is Verdict.OPEN for r in unmet]
     assert places == sorted(places)
     assert set(places) == {True, False}
-    levels = [
-        Level(r.level).rank for r in unmet if r.verdict is not Verdict.OPEN and r.topic not in SHOWN_BY["call-alone"]
-    ]
+    levels = [Level(r.level).rank for r in unmet if r.verdict is not Verdict.OPEN and r.topic not in SHOWN_BY["call-alone"]]
     assert levels == sorted(levels)
     assert len(set(levels)) > 1
     markdown = RENDERERS["markdown"]([judge_tail().as_dict()]).decode()
@@ -86,13 +84,7 @@ def test_every_cause_is_one_and_shown_by_topics() -> None:
 def run(snippet: str, target: Any) -> list[str]:
     """What the lines print."""
     printed: list[str] = []
-    exec(
-        snippet,
-        {
-            "k": target,
-            "print": lambda *parts: printed.append(" ".join(str(p).strip("[]") for p in parts)),
-        },
-    )
+    exec(snippet, {"k": target, "print": lambda *parts: printed.append(" ".join(str(p).strip("[]") for p in parts))})
     return [line.replace("[", "").replace("]", "") for line in printed]
 
 
@@ -109,9 +101,7 @@ def test_a_call_is_made_small() -> None:
         assert alone.split()[0] == str(int(first.expected["scale"], 16))
 
 
-@pytest.mark.parametrize(
-    ("topic", "call"), [("call-size", "only as block 4 of a row of 5"), ("axis", "only as block 2 of a column of 3")]
-)
+@pytest.mark.parametrize(("topic", "call"), [("call-size", "only as block 4 of a row of 5"), ("axis", "only as block 2 of a column of 3")])
 def test_so_it_is_in_rows_and_columns(topic: str, call: str) -> None:
     name = f"quantize/mxfp4/{topic}"
     first = requirement(check(make(["mxfp4"], quantize=fifth), only=name, quick=True), name).first

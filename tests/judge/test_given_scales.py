@@ -62,9 +62,7 @@ def kept_by_numbers() -> Callable[..., Any]:
 
 
 def make(function: Callable[..., Any], **attributes: Any) -> SimpleNamespace:
-    return SimpleNamespace(
-        NAME="kernel", VERSION="1", FORMATS=["mxfp4"], PROFILE="mx-floor", quantize=function, **attributes
-    )
+    return SimpleNamespace(NAME="kernel", VERSION="1", FORMATS=["mxfp4"], PROFILE="mx-floor", quantize=function, **attributes)
 
 
 def judge(target: Any) -> tuple[int, dict[str, str]]:
@@ -79,9 +77,7 @@ def in_tiles(x: Any, fmt: str, scales: Any = None) -> Any:
     return codes, layout.pack(found)
 
 
-@pytest.mark.parametrize(
-    "target", [make(right), make(right, SHAPES={"rows": 16, "k": 128}), make(in_tiles, LAYOUT=("unpacked", "128x4"))]
-)
+@pytest.mark.parametrize("target", [make(right), make(right, SHAPES={"rows": 16, "k": 128}), make(in_tiles, LAYOUT=("unpacked", "128x4"))])
 def test_right_targets_pass(target: Any) -> None:
     assert judge(target) == (0, {REQUIREMENT: "pass"})
 
@@ -108,11 +104,7 @@ def test_tensor_scales_are_passed_as_well() -> None:
 def test_the_case_shows_both_scales_and_the_code() -> None:
     (requirement,) = check(make(ignored), only=f"quantize/mxfp4/{REQUIREMENT}", quick=True).requirements
     assert requirement.first is not None
-    assert (
-        requirement.first.given["scale that is given"]
-        == requirement.first.expected["scale"]
-        != requirement.first.returned["scale"]
-    )
+    assert requirement.first.given["scale that is given"] == requirement.first.expected["scale"] != requirement.first.returned["scale"]
 
 
 def test_scales_that_are_needed_in_every_call_are_refused() -> None:
@@ -121,11 +113,6 @@ def test_scales_that_are_needed_in_every_call_are_refused() -> None:
 
 
 def test_a_c_library_cannot_take_them() -> None:
-    document = {
-        "mxspec": 1,
-        "name": "k",
-        "version": "1",
-        "capabilities": {"functions": {"quantize": ["scales"]}, "formats": ["mxfp4"]},
-    }
+    document = {"mxspec": 1, "name": "k", "version": "1", "capabilities": {"functions": {"quantize": ["scales"]}, "formats": ["mxfp4"]}}
     with pytest.raises(TargetError, match="mxspec_quantize_call has no field"):
         Library(None, document, "k.so")

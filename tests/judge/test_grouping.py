@@ -7,15 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mxspec import Rounding
-from mxspec_conformance.counterexample.diagnose import (
-    Cause,
-    Neighbour,
-    Parity,
-    ShownCalls,
-    Stand,
-    describe_lanes,
-    group_lanes,
-)
+from mxspec_conformance.counterexample.diagnose import Cause, Neighbour, Parity, ShownCalls, Stand, describe_lanes, group_lanes
 from mxspec_conformance.counterexample.mismatch import Part
 from mxspec_conformance.counterexample.probe import CallPattern
 from mxspec_conformance.judge.explanation import Cause as Kind, Explanation, Mistake

@@ -59,15 +59,12 @@ def wrong_once(function: Function, number: int = 256) -> Function:
 
     def called(*args: Any, **options: Any) -> Any:
         given = tuple(
-            a.tobytes() if isinstance(a, np.ndarray) else getattr(getattr(a, "codes", None), "tobytes", lambda a=a: a)()
-            for a in args
+            a.tobytes() if isinstance(a, np.ndarray) else getattr(getattr(a, "codes", None), "tobytes", lambda a=a: a)() for a in args
         )
         last[:] = [given, last[1] + 1 if last[0] == given else 1]
         answer = function(*args, **options)
         if last[1] % number == 0:
-            answer = (
-                tuple(np.array(part) for part in parts_of(answer)) if isinstance(answer, tuple) else np.array(answer)
-            )
+            answer = tuple(np.array(part) for part in parts_of(answer)) if isinstance(answer, tuple) else np.array(answer)
             parts_of(answer)[0].reshape(-1).view(np.uint8)[0] ^= 1
         return answer
 
@@ -250,16 +247,14 @@ PREFIXES = {"encode_stochastic": "stochastic"}
 
 @pytest.mark.share(12)
 @pytest.mark.all_calls
-@pytest.mark.parametrize("fault", [in_a_ring, wrong_once, kept_by_ends, kept_by_bytes_in_any_order, into_the_input, without_a_pitch, one_shape_at_once])
+@pytest.mark.parametrize(
+    "fault", [in_a_ring, wrong_once, kept_by_ends, kept_by_bytes_in_any_order, into_the_input, without_a_pitch, one_shape_at_once]
+)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_what_depends_on_other_calls_fails_whatever_the_operation(
-    operation: str, fault: Callable[[Function], Function]
-) -> None:
+def test_what_depends_on_other_calls_fails_whatever_the_operation(operation: str, fault: Callable[[Function], Function]) -> None:
     function, more = OPERATIONS[operation]
     members = {operation: fault(function), **more}
-    report = check(
-        SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{PREFIXES.get(operation, operation)}/*"
-    )
+    report = check(SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{PREFIXES.get(operation, operation)}/*")
     failing = {r.topic for r in report.requirements if r.verdict is Verdict.FAIL}
     assert failing & {"memory", "state", "call-size"}, [(r.id, r.verdict) for r in report.requirements]
 
@@ -449,9 +444,7 @@ def test_what_another_function_leaves_behind_is_found(operation: str, other: str
         return function_2(*args, **options)
 
     members = {**declare(more_2, more), other: spoils, operation: spoiled}
-    report = check(
-        SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{PREFIXES.get(operation, operation)}/*/state"
-    )
+    report = check(SimpleNamespace(NAME="faulty", VERSION="1", **members), only=f"{PREFIXES.get(operation, operation)}/*/state")
     assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} == {"state"}
 
 

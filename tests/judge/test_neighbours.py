@@ -30,9 +30,7 @@ def test_every_pair_is_asked_at_every_place(count: int) -> None:
     rows = list_neighbours(count, 32)
     every = 4 if count < 256 else 2
     for place in range(every):
-        found = {
-            (int(a), int(b)) for row in rows for a, b in zip(row[place::every], row[place + 1 :: every], strict=False)
-        }
+        found = {(int(a), int(b)) for row in rows for a, b in zip(row[place::every], row[place + 1 :: every], strict=False)}
         assert len(found) == count * count
 
 
@@ -43,9 +41,7 @@ def test_every_pair_is_asked_at_every_place(count: int) -> None:
         ("mxfp8_e4m3", (0x13, 0x2A), 0, 2), ("mxint8", (0x81, 0x2A), 1, 2),
     ],
 )  # fmt: skip
-def test_a_table_of_pairs_with_one_wrong_entry_is_found(
-    fmt: str, pair: tuple[int, int], place: int, every: int
-) -> None:
+def test_a_table_of_pairs_with_one_wrong_entry_is_found(fmt: str, pair: tuple[int, int], place: int, every: int) -> None:
     def dequantize(codes: Array, scales: Array, fmt: str) -> Array:
         return right_values(spoil(codes, pair, place, every), scales, fmt)
 

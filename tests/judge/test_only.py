@@ -38,7 +38,9 @@ def as_rceil(x: Array, fmt: str, pad: bool = False) -> Answer:
 def ties_up(x: Array, fmt: str, pad: bool = False) -> Answer:
     """Codes one too large after a tie, and the last of many blocks left out."""
     codes, scales = quantize(x, fmt, pad)
-    scaled = np.abs(x.astype(np.float64)).reshape(*scales.shape, -1) / np.exp2(scales.astype(np.float64) - 127)[..., None] if not pad else None
+    scaled = (
+        np.abs(x.astype(np.float64)).reshape(*scales.shape, -1) / np.exp2(scales.astype(np.float64) - 127)[..., None] if not pad else None
+    )
     if scaled is not None:
         codes[(scaled == 2.5).reshape(codes.shape)] += 1
     if x.size > 4096:
@@ -98,7 +100,10 @@ def judge_whole(name: str) -> tuple[Report, int]:
     return judge(name, None)
 
 
-@pytest.mark.parametrize(("name", "only"), [*product(TARGETS, ("*/scale-*",)), *product(("right",), GLOBS), *product(("wrong",), GLOBS[:2]), ("as another profile", "*/nan")])
+@pytest.mark.parametrize(
+    ("name", "only"),
+    [*product(TARGETS, ("*/scale-*",)), *product(("right",), GLOBS), *product(("wrong",), GLOBS[:2]), ("as another profile", "*/nan")],
+)
 def test_a_part_has_the_verdicts_of_the_whole(name: str, only: str) -> None:
     whole, calls = judge_whole(name)
     part, fewer = judge(name, only)

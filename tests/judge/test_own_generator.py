@@ -26,12 +26,7 @@ from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.judge.stochastic import generator, inputs
 from mxspec_conformance.judge.stochastic.binomial import FALSE_ALARM, BinomialTest, find_refuted, is_too_many
 from mxspec_conformance.judge.stochastic.generator import judge_generator
-from mxspec_conformance.judge.stochastic.statistics import (
-    list_dependences,
-    list_dependences_of_seeds,
-    list_frequencies,
-    read_answer,
-)
+from mxspec_conformance.judge.stochastic.statistics import list_dependences, list_dependences_of_seeds, list_frequencies, read_answer
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.transports.opening import open_target
 

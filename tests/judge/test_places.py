@@ -76,11 +76,7 @@ def test_what_is_wrong_everywhere_is_no_mistake_of_a_place(name: str) -> None:
     found = {
         id_.split("/")[2]
         for id_ in failing(
-            check(
-                make(["mxfp4"], quantize=quantize),
-                only="quantize/mxfp4/[apmst][xoic]*",
-                quick=name != "a lane not looked at",
-            )
+            check(make(["mxfp4"], quantize=quantize), only="quantize/mxfp4/[apmst][xoic]*", quick=name != "a lane not looked at")
         )
     }
     assert found & {"position", "axis", "tail"} == places

@@ -56,9 +56,7 @@ def test_a_hang_is_a_timeout(starts: list[float]) -> None:
 
 def test_a_crash_on_nan_spoils_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Special values are batched apart, and the process is started again."""
-    monkeypatch.setattr(
-        "mxspec_conformance.observations.bisection.MAX_IN_BATCH", {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 5}
-    )
+    monkeypatch.setattr("mxspec_conformance.observations.bisection.MAX_IN_BATCH", {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 5})
     report = check(process("dies_on_nan"))
     assert failing(report) == {"quantize/mxfp4/nan": "error"}
     assert "the process died (exit code 7)" in requirement(report, "quantize/mxfp4/nan").note

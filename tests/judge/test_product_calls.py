@@ -177,7 +177,9 @@ def test_formats_choose_products_by_either_side() -> None:
     assert {r.format for r in check(given, formats=["mxfp4"]).requirements} == {"mxfp4@mxfp4"}
 
 
-@pytest.mark.parametrize(("in_place_of", "verdict"), [(0.0, Verdict.FAIL), (np.nan, Verdict.FAIL), (np.float32(3.4028235e38), Verdict.PASS)])
+@pytest.mark.parametrize(
+    ("in_place_of", "verdict"), [(0.0, Verdict.FAIL), (np.nan, Verdict.FAIL), (np.float32(3.4028235e38), Verdict.PASS)]
+)
 def test_an_overflow_is_infinite_or_the_largest_number(in_place_of: float, verdict: Verdict) -> None:
     def matmul(a: Any, b: Any, out_dtype: str) -> Any:
         y = right(a, b, out_dtype)

@@ -190,7 +190,7 @@ def test_sides_are_made_smaller_without_other_numbers(spec: str) -> None:
     assert (make_factor(cut_length(numbers, k)).odd == values[:, :k]).all()
     cleared = make_factor(clear_stretch(numbers, 5, 9)).odd
     keeps = "bias" in spec
-    assert ((cleared[:, 5:14] == 0).all() or keeps)
+    assert (cleared[:, 5:14] == 0).all() or keeps
     rest = np.delete(np.arange(numbers.shape[1]), range(5, 14))
     assert (cleared[:, rest] == values[:, rest]).all()
     assert (find_used(numbers) == (values != 0)).all()
@@ -264,12 +264,21 @@ def test_a_right_kernel_is_not_held_to_what_the_order_of_operations_decides() ->
     assert list_labels("float16 @ int4-g32-zero-float16") == []
     labels = list_labels("float16 @ int4-g32-bias-float16")
     once = ["a positive Inf in a", "an infinite scale in b", "an infinite bias in b", "a negative Inf in a"]
-    assert labels == [*once, *(f"{label}, 17 x 20" for label in once[:3]), *(label + out for out in (", bfloat16", ", float16") for label in once)]
+    assert labels == [
+        *once,
+        *(f"{label}, 17 x 20" for label in once[:3]),
+        *(label + out for out in (", bfloat16", ", float16") for label in once),
+    ]
 
 
 def test_nothing_that_was_dropped_decides_a_special_row() -> None:
     """Whether a kernel multiplies zeros where nothing is kept is left open: NaN and Inf stand where all rows keep a number."""
-    for product in ("float16 @ mxfp4-2to4", "mxfp8_e5m2-2to4 @ float16-2to4", "nvfp4 @ nvfp4-4to8", "int4-g16-bias-float16-2to4 @ int8-g16-bias-bfloat16-2to4"):
+    for product in (
+        "float16 @ mxfp4-2to4",
+        "mxfp8_e5m2-2to4 @ float16-2to4",
+        "nvfp4 @ nvfp4-4to8",
+        "int4-g16-bias-float16-2to4 @ int8-g16-bias-bfloat16-2to4",
+    ):
         for case in cases_of(product):
             if case.topic not in ("nan", "inf"):
                 continue

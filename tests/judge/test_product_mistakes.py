@@ -228,7 +228,10 @@ def bias_by_its_memory(call: Call) -> Any:
 
 def scales_from_256(call: Call) -> dict[str, Any]:
     k = call.a.shape[1]
-    return {n: element_table(E4M3)[s.codes] * scale_table(E4M3)[s.scales[:, np.arange(k) // 32 % 256]] for n, s in (("x", call.a), ("w", call.b))}
+    return {
+        n: element_table(E4M3)[s.codes] * scale_table(E4M3)[s.scales[:, np.arange(k) // 32 % 256]]
+        for n, s in (("x", call.a), ("w", call.b))
+    }
 
 
 def cut_in_bfloat16(call: Call) -> Any:

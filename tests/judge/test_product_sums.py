@@ -28,7 +28,10 @@ from mxspec_lab.products.right import RIGHT
 from tests.judge.product_target import ALL, BIAS, E4M3, E5M2, FP4, INT8, NVFP4, ZERO, Target, multiply, read
 
 
-@pytest.mark.parametrize(("a", "b"), [(E4M3, E4M3), (E5M2, E5M2), (INT8, INT8), (FP4, NVFP4), ("float16", ZERO), ("mxfp4-2to4", E4M3), ("float32", "float8_e5m2")])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(E4M3, E4M3), (E5M2, E5M2), (INT8, INT8), (FP4, NVFP4), ("float16", ZERO), ("mxfp4-2to4", E4M3), ("float32", "float8_e5m2")],
+)
 def test_large_products_have_one_result(a: str, b: str) -> None:
     """The outputs that float64 has at once are those of the model, in every dtype."""
     session, product = InProcessSession(Target(a=a, b=b, OUT_DTYPES=ALL), "far"), parse_product(f"{a} @ {b}")
@@ -94,7 +97,10 @@ def test_what_a_promoted_sum_may_lose_is_proven_by_its_largest_products() -> Non
         assert (np.abs(dot.simulate_product(a, b, unit) - sums.nearest) <= close).all()
 
 
-@pytest.mark.parametrize("sides", [(E4M3, FP4), (NVFP4, NVFP4), (E5M2, "bfloat16"), ("float16", BIAS), ("bfloat16", "mxfp4-2to4"), ("float8_e5m2", "float8_e5m2")])
+@pytest.mark.parametrize(
+    "sides",
+    [(E4M3, FP4), (NVFP4, NVFP4), (E5M2, "bfloat16"), ("float16", BIAS), ("bfloat16", "mxfp4-2to4"), ("float8_e5m2", "float8_e5m2")],
+)
 @pytest.mark.parametrize("accumulator", ["float32", "fused-f13-32", "bfloat16"])
 def test_the_exact_sum_is_right_in_every_path(sides: tuple[str, str], accumulator: str) -> None:
     """Whatever class is declared; and most outputs have one right result in float32."""

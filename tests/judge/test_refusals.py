@@ -222,8 +222,7 @@ def tiles_that_refuse_ragged_rows(x: Array, fmt: str, block: tuple[int, int] | N
 
 
 @pytest.mark.parametrize(
-    ("quantize", "verdict"),
-    [(tiles, "pass"), (tiles_of_the_last_row, "fail"), (tiles_that_refuse_ragged_rows, "pass")],
+    ("quantize", "verdict"), [(tiles, "pass"), (tiles_of_the_last_row, "fail"), (tiles_that_refuse_ragged_rows, "pass")]
 )
 def test_tiles_that_are_cut_short_are_padded_with_zeros(quantize: Callable[..., Answer], verdict: str) -> None:
     report = check(make(["nvfp4"], quantize=quantize), only="quantize/nvfp4/tail")

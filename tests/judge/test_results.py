@@ -94,18 +94,13 @@ def test_a_guarded_script_may_call_check(tmp_path: Path) -> None:
     )
     paths = os.pathsep.join(p for p in sys.path if p)
     done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": paths},
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
 @pytest.mark.parametrize(
-    ("ends", "kind", "last"),
-    [("raise IndexError('too far')", "error", "IndexError: too far"), ("os._exit(3)", "crash", "(crash)")],
+    ("ends", "kind", "last"), [("raise IndexError('too far')", "error", "IndexError: too far"), ("os._exit(3)", "crash", "(crash)")]
 )
 def test_a_call_that_has_no_answer_is_shown(tmp_path: Path, ends: str, kind: str, last: str) -> None:
     """Which call it was, on the screen and by `show`: function, dtype and shape, and the end of the traceback."""
@@ -140,16 +135,12 @@ def test_a_call_names_strides_that_are_not_plain() -> None:
 
 
 def drawing(x: Array, fmt: str, seed: int) -> Answer:
-    t = mxspec.quantize(
-        x, fmt, random_bits=np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32)
-    )
+    t = mxspec.quantize(x, fmt, random_bits=np.random.default_rng(seed).integers(1 << 32, size=x.shape, dtype=np.uint32))
     return t.codes, t.scales
 
 
 @pytest.mark.all_calls
-@pytest.mark.parametrize(
-    "target", ["mxspec", SimpleNamespace(FORMATS=["mxint8"], quantize=drawing)], ids=["model", "generator"]
-)
+@pytest.mark.parametrize("target", ["mxspec", SimpleNamespace(FORMATS=["mxint8"], quantize=drawing)], ids=["model", "generator"])
 def test_a_results_file_s_report_says_what_had_fewer_cases(
     target: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,18 +13,7 @@ from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.conclusion import Stand, conclude
 from mxspec_conformance.results.report import Report, Verdict
 
-from tests.bugs.building import (
-    Answer,
-    Array,
-    BlockFunction,
-    given,
-    is_ordinary,
-    is_zero,
-    make,
-    model,
-    on_blocks,
-    scaled,
-)
+from tests.bugs.building import Answer, Array, BlockFunction, given, is_ordinary, is_zero, make, model, on_blocks, scaled
 from tests.judge.test_causes import moved, of_scales
 
 
@@ -66,7 +55,12 @@ def judge(function: BlockFunction, fmt: str, **options: str) -> Report:
 
 @pytest.mark.parametrize(
     ("error", "offsets", "fmt"),
-    [("squared", (0, 1, -1), "mxfp4"), ("squared", (0, 1), "mxfp6_e2m3"), ("absolute", (0, 1), "mxfp4"), ("absolute", (0, -1, 1), "mxint8")],
+    [
+        ("squared", (0, 1, -1), "mxfp4"),
+        ("squared", (0, 1), "mxfp6_e2m3"),
+        ("absolute", (0, 1), "mxfp4"),
+        ("absolute", (0, -1, 1), "mxint8"),
+    ],
 )
 def test_a_search_is_not_accused_and_its_error_is_told(error: str, offsets: tuple[int, ...], fmt: str) -> None:
     report = judge(searched(error, offsets), fmt)
@@ -79,7 +73,9 @@ def test_a_search_is_not_accused_and_its_error_is_told(error: str, offsets: tupl
     assert any(r.verdict is Verdict.OPEN and r.topic == "scale-boundary" for r in report.requirements)
 
 
-@pytest.mark.parametrize(("rounding", "floor", "fails"), [(Rounding.RNE, 1e-30, set()), (Rounding.RNZ, 0, {"tie-even"}), (Rounding.RNZ, 1e-30, {"tie-even"})])
+@pytest.mark.parametrize(
+    ("rounding", "floor", "fails"), [(Rounding.RNE, 1e-30, set()), (Rounding.RNZ, 0, {"tie-even"}), (Rounding.RNZ, 1e-30, {"tie-even"})]
+)
 def test_a_search_is_recognized_with_other_ties_and_above_a_floor(rounding: Rounding, floor: float, fails: set[str]) -> None:
     report = judge(searched("squared", (0, 1, -1), rounding, floor), "mxfp4")
     (result,) = report.formats

@@ -142,7 +142,9 @@ def test_nibble_0_of_zeros_is_open_and_of_numbers_wrong() -> None:
     found = by_topic(target(compress=zeros), "compress")
     assert found["zero-metadata"].verdict is Verdict.OPEN
     assert found["metadata"].verdict is found["pattern"].verdict is Verdict.PASS
-    found = by_topic(target(compress=lambda codes, fmt: (sparsity.compress(codes)[0], np.zeros((len(codes), codes.shape[1] // 4), np.uint8))), "compress")
+    found = by_topic(
+        target(compress=lambda codes, fmt: (sparsity.compress(codes)[0], np.zeros((len(codes), codes.shape[1] // 4), np.uint8))), "compress"
+    )
     assert found["metadata"].verdict is Verdict.FAIL
 
 

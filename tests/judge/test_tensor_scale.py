@@ -98,7 +98,9 @@ def test_a_rounded_reciprocal_is_named_whatever_quantize_does() -> None:
 
     steps = mxspec.get_profile("nvfp4-paper", "nvfp4").two_level
     assert steps is not None
-    cutting = replace(mxspec.get_profile("nvfp4-paper", "nvfp4"), two_level=replace(steps, element=steps.element.with_rounding(mxspec.Rounding.RTZ)))
+    cutting = replace(
+        mxspec.get_profile("nvfp4-paper", "nvfp4"), two_level=replace(steps, element=steps.element.with_rounding(mxspec.Rounding.RTZ))
+    )
     report = check(make(["nvfp4"], TENSOR_SCALE="encode", tensor_scale=tensor_scale, quantize=quantize))
     (told,) = [r for r in report.requirements if r.id == "tensor_scale/nvfp4/tensor-scale"]
     assert told.note == "as if a rounded reciprocal were multiplied with, where a quotient is required"

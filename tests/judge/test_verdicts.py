@@ -47,10 +47,7 @@ def test_five_lines_conform_everywhere() -> None:
 def test_ties_away_fail_the_ties_and_nothing_else() -> None:
     report = check(AWAY, in_process=True)
     assert report.exit_code == 1
-    assert set(failing(report)) == {
-        *(f"quantize/{f}/tie-even" for f in BLOCKS),
-        *(f"encode/{e}/tie-even" for e in ELEMENTS),
-    }
+    assert set(failing(report)) == {*(f"quantize/{f}/tie-even" for f in BLOCKS), *(f"encode/{e}/tie-even" for e in ELEMENTS)}
     assert set(failing(report).values()) == {"fail"}
     for result in report.formats:
         default = mxspec.default_profile(result.format).id
@@ -117,9 +114,7 @@ def test_only_format_and_profile() -> None:
     assert (none.requirements, none.exit_code) == ([], 2)
     scalars = check(FIVE, in_process=True, formats=["mxint8"])
     assert {r.id.split("/")[1] for r in scalars.requirements} == {"mxint8", "int8"}
-    with pytest.raises(
-        ValueError, match=r"unknown profile 'mx-flor'; did you mean mx-floor"
-    ):
+    with pytest.raises(ValueError, match=r"unknown profile 'mx-flor'; did you mean mx-floor"):
         check(FIVE, in_process=True, profile="mx-flor")
     with pytest.raises(ValueError, match=r"profile nvfp4-te covers nvfp4; the target offers mxfp4"):
         check(make(["mxfp4"], quantize=right), profile="nvfp4-te")

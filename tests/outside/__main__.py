@@ -74,8 +74,18 @@ def main() -> int:
         try:
             row = judge(kernel, quick=given.level == "quick")
         except Exception as error:
-            row = {"name": kernel.name, "group": kernel.group, "wrong": kernel.wrong, "code": -1, "ids": [f"{type(error).__name__}: {error}"], "cpu": 0, "asked": 0}
-        word = {(True, 0): "MISSED", (True, 1): "found", (False, 0): "passes", (False, 1): "ACCUSED"}.get((kernel.wrong, row["code"]), f"CODE {row['code']}")
+            row = {
+                "name": kernel.name,
+                "group": kernel.group,
+                "wrong": kernel.wrong,
+                "code": -1,
+                "ids": [f"{type(error).__name__}: {error}"],
+                "cpu": 0,
+                "asked": 0,
+            }
+        word = {(True, 0): "MISSED", (True, 1): "found", (False, 0): "passes", (False, 1): "ACCUSED"}.get(
+            (kernel.wrong, row["code"]), f"CODE {row['code']}"
+        )
         wrongly += word.isupper()
         print(f"{word:8} {kernel.group:20} {kernel.name:42} {row['asked']:7} {row['cpu']:6} {' '.join(row['ids'][:3])[:110]}", flush=True)
         if given.json:

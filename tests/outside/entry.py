@@ -169,7 +169,13 @@ def remembered(function: Callable[..., Any], key: Callable[..., Any]) -> Callabl
         if name not in kept:
             kept[name] = function(*args, **given)
         answer = kept[name]
-        return tuple(np.array(a) for a in answer) if isinstance(answer, tuple) else np.array(answer) if isinstance(answer, np.ndarray) else answer
+        return (
+            tuple(np.array(a) for a in answer)
+            if isinstance(answer, tuple)
+            else np.array(answer)
+            if isinstance(answer, np.ndarray)
+            else answer
+        )
 
     return called
 

@@ -49,14 +49,38 @@ def dequantizer(change: Callable[..., Any], formats: tuple[str, ...] = ("mxfp4",
 
 
 def kept_values(key: Callable[..., Any], formats: tuple[str, ...] = ("mxfp4",), *options: str, **members: Any) -> Callable[[], Members]:
-    return lambda: {"FORMATS": list(formats), "dequantize": with_options(remembered(dequantize, key), *options, positional=VALUES), **members}
+    return lambda: {
+        "FORMATS": list(formats),
+        "dequantize": with_options(remembered(dequantize, key), *options, positional=VALUES),
+        **members,
+    }
 
 
 enter("values-kept-without-scales", "caches", "values are kept by codes and shape", kept_values(lambda c, s, f: (read(c), c.shape)))
-enter("values-kept-without-format", "caches", "values are kept by codes and scales, without the format", kept_values(lambda c, s, f: (read(c), read(s), c.shape), ("mxfp8_e4m3", "mxfp8_e5m2")))
-enter("values-kept-without-tensor-scale", "caches", "values are kept without the tensor scale", kept_values(lambda c, s, f, tensor_scale=None: (read(c), read(s), c.shape), ("nvfp4",), "tensor_scale", TENSOR_SCALE="amax"))
-enter("values-kept-by-sums", "caches", "values are kept by the sums of codes and of scales", kept_values(lambda c, s, f: (int(c.sum(dtype=np.int64)), int(s.sum(dtype=np.int64)), c.shape)))
-enter("values-kept-scales-first", "caches", "values are kept by codes and the first scale", kept_values(lambda c, s, f: (read(c), read(s[:1, :1]), c.shape)))
+enter(
+    "values-kept-without-format",
+    "caches",
+    "values are kept by codes and scales, without the format",
+    kept_values(lambda c, s, f: (read(c), read(s), c.shape), ("mxfp8_e4m3", "mxfp8_e5m2")),
+)
+enter(
+    "values-kept-without-tensor-scale",
+    "caches",
+    "values are kept without the tensor scale",
+    kept_values(lambda c, s, f, tensor_scale=None: (read(c), read(s), c.shape), ("nvfp4",), "tensor_scale", TENSOR_SCALE="amax"),
+)
+enter(
+    "values-kept-by-sums",
+    "caches",
+    "values are kept by the sums of codes and of scales",
+    kept_values(lambda c, s, f: (int(c.sum(dtype=np.int64)), int(s.sum(dtype=np.int64)), c.shape)),
+)
+enter(
+    "values-kept-scales-first",
+    "caches",
+    "values are kept by codes and the first scale",
+    kept_values(lambda c, s, f: (read(c), read(s[:1, :1]), c.shape)),
+)
 enter("values-kept-without-shape", "caches", "values are kept by bytes alone", kept_values(lambda c, s, f: (read(c), read(s))))
 
 
@@ -124,7 +148,12 @@ def half_of_two_levels(values: Array, codes: Array, scales: Array, fmt: str, kep
         values[codes.shape[0] // 2 :] = dequantize(codes[codes.shape[0] // 2 :], scales[codes.shape[0] // 2 :], fmt)
 
 
-enter("values-second-half-one-level", "tensor scales", "more than one row: the second half of rows lacks the tensor scale", dequantizer(half_of_two_levels, ("nvfp4",), "tensor_scale", TENSOR_SCALE="amax"))
+enter(
+    "values-second-half-one-level",
+    "tensor scales",
+    "more than one row: the second half of rows lacks the tensor scale",
+    dequantizer(half_of_two_levels, ("nvfp4",), "tensor_scale", TENSOR_SCALE="amax"),
+)
 
 
 # Codes and scales in the layouts that kernels take.
@@ -245,14 +274,41 @@ def kept_codes(key: Callable[..., Any], elements: tuple[str, ...], *options: str
     return lambda: {"ELEMENTS": list(elements), "encode": with_options(remembered(encode, key), *options, positional=("x", "element"))}
 
 
-enter("encode-kept-without-element", "caches", "codes are kept by bytes, without the element", kept_codes(lambda x, e: read(x), ("e4m3", "e5m2", "e2m1")))
-enter("encode-kept-without-rounding", "caches", "codes are kept by bytes and element, without the rounding", kept_codes(lambda x, e, rounding="rne": (read(x), e), ("e4m3",), "rounding"))
-enter("encode-kept-without-overflow", "caches", "codes are kept by bytes and element, without the overflow", kept_codes(lambda x, e, rounding="rne", overflow="saturate": (read(x), e, rounding), ("e5m2",), "rounding", "overflow"))
-enter("encode-kept-sorted", "caches", "codes are kept by the numbers in order", kept_codes(lambda x, e: (np.sort(np.array(x).view(np.uint32)).tobytes(), e), ("e4m3",)))
-enter("decode-kept-without-element", "caches", "values are kept by codes, without the element", lambda: {"ELEMENTS": ["e4m3", "e5m2"], "decode": remembered(decode, lambda c, e: read(c))})
+enter(
+    "encode-kept-without-element",
+    "caches",
+    "codes are kept by bytes, without the element",
+    kept_codes(lambda x, e: read(x), ("e4m3", "e5m2", "e2m1")),
+)
+enter(
+    "encode-kept-without-rounding",
+    "caches",
+    "codes are kept by bytes and element, without the rounding",
+    kept_codes(lambda x, e, rounding="rne": (read(x), e), ("e4m3",), "rounding"),
+)
+enter(
+    "encode-kept-without-overflow",
+    "caches",
+    "codes are kept by bytes and element, without the overflow",
+    kept_codes(lambda x, e, rounding="rne", overflow="saturate": (read(x), e, rounding), ("e5m2",), "rounding", "overflow"),
+)
+enter(
+    "encode-kept-sorted",
+    "caches",
+    "codes are kept by the numbers in order",
+    kept_codes(lambda x, e: (np.sort(np.array(x).view(np.uint32)).tobytes(), e), ("e4m3",)),
+)
+enter(
+    "decode-kept-without-element",
+    "caches",
+    "values are kept by codes, without the element",
+    lambda: {"ELEMENTS": ["e4m3", "e5m2"], "decode": remembered(decode, lambda c, e: read(c))},
+)
 
 
-def encoder(change: Callable[[Array, Array, str, Members, Members], Any], elements: tuple[str, ...], *options: str) -> Callable[[], Members]:
+def encoder(
+    change: Callable[[Array, Array, str, Members, Members], Any], elements: tuple[str, ...], *options: str
+) -> Callable[[], Members]:
     """change(codes, x, element, options, kept)."""
 
     def make() -> Members:
@@ -321,13 +377,34 @@ for _encode, _elements, _options, _story in (
 
 # Random bits.
 def stochastic(change: Callable[[Array, Array], Array]) -> Callable[[], Members]:
-    return lambda: {"ELEMENTS": ["e2m1"], "encode_stochastic": lambda x, element, random_bits: encode_stochastic(x, element, change(x, random_bits))}
+    return lambda: {
+        "ELEMENTS": ["e2m1"],
+        "encode_stochastic": lambda x, element, random_bits: encode_stochastic(x, element, change(x, random_bits)),
+    }
 
 
 enter("words-period-4096", "random bits", "words from 4096 on are those from 0 on", stochastic(lambda x, r: r[np.arange(len(r)) % 4096]))
-enter("words-of-strided-numbers", "random bits", "where numbers are strided words are read backwards", stochastic(lambda x, r: r if x.flags.c_contiguous else r[::-1]))
-enter("words-tail-of-32", "random bits", "above 32 numbers a tail takes the words of the start", stochastic(lambda x, r: np.concatenate([r[: len(r) // 32 * 32], r[: len(r) % 32]]) if len(r) > 32 else r))
-enter("words-kept-by-numbers-and-sum", "caches", "codes are kept by numbers and the sum of words", lambda: {"ELEMENTS": ["e2m1"], "encode_stochastic": remembered(encode_stochastic, lambda x, e, r: (read(x), int(r.sum(dtype=np.uint64))))})
+enter(
+    "words-of-strided-numbers",
+    "random bits",
+    "where numbers are strided words are read backwards",
+    stochastic(lambda x, r: r if x.flags.c_contiguous else r[::-1]),
+)
+enter(
+    "words-tail-of-32",
+    "random bits",
+    "above 32 numbers a tail takes the words of the start",
+    stochastic(lambda x, r: np.concatenate([r[: len(r) // 32 * 32], r[: len(r) % 32]]) if len(r) > 32 else r),
+)
+enter(
+    "words-kept-by-numbers-and-sum",
+    "caches",
+    "codes are kept by numbers and the sum of words",
+    lambda: {
+        "ELEMENTS": ["e2m1"],
+        "encode_stochastic": remembered(encode_stochastic, lambda x, e, r: (read(x), int(r.sum(dtype=np.uint64)))),
+    },
+)
 
 
 def quantize_bits(x: Array, fmt: str, random_bits: Array, **options: Any) -> Any:
@@ -342,12 +419,37 @@ def bits(change: Callable[[Array, Array, Members], Array], *options: str, **memb
     return lambda: {"FORMATS": ["mxfp4"], "quantize": with_options(called, *options, "random_bits"), **members}
 
 
-enter("words-second-block", "random bits", "the second and later blocks of a row take the words of the first", bits(lambda x, r, o: np.tile(r[:, :32], (1, -(-r.shape[1] // 32)))[:, : r.shape[1]]))
+enter(
+    "words-second-block",
+    "random bits",
+    "the second and later blocks of a row take the words of the first",
+    bits(lambda x, r, o: np.tile(r[:, :32], (1, -(-r.shape[1] // 32)))[:, : r.shape[1]]),
+)
 enter("words-second-row", "random bits", "rows from 16 on take the words of rows 0 on", bits(lambda x, r, o: r[np.arange(len(r)) % 16]))
-enter("words-axis", "random bits", "along axis 0 words lie as if along the rows", bits(lambda x, r, o: np.ascontiguousarray(r.T).reshape(r.shape) if o.get("axis", -1) == 0 else r, "axis"))
-enter("words-fortran", "random bits", "words in Fortran order are read as they lie", bits(lambda x, r, o: r if r.flags.c_contiguous else np.ascontiguousarray(r.T).reshape(r.shape)))
-enter("words-bfloat16", "random bits", "for bfloat16 numbers two bits of each word count", bits(lambda x, r, o: r & np.uint32(0xC0000000) if x.dtype.name == "bfloat16" else r, DTYPES=DTYPES))
-enter("words-large", "random bits", "from 2^14 numbers on words are used in pairs, exchanged", bits(lambda x, r, o: np.ascontiguousarray(r).reshape(-1, 2)[:, ::-1].reshape(r.shape) if x.size >= 1 << 14 else r))
+enter(
+    "words-axis",
+    "random bits",
+    "along axis 0 words lie as if along the rows",
+    bits(lambda x, r, o: np.ascontiguousarray(r.T).reshape(r.shape) if o.get("axis", -1) == 0 else r, "axis"),
+)
+enter(
+    "words-fortran",
+    "random bits",
+    "words in Fortran order are read as they lie",
+    bits(lambda x, r, o: r if r.flags.c_contiguous else np.ascontiguousarray(r.T).reshape(r.shape)),
+)
+enter(
+    "words-bfloat16",
+    "random bits",
+    "for bfloat16 numbers two bits of each word count",
+    bits(lambda x, r, o: r & np.uint32(0xC0000000) if x.dtype.name == "bfloat16" else r, DTYPES=DTYPES),
+)
+enter(
+    "words-large",
+    "random bits",
+    "from 2^14 numbers on words are used in pairs, exchanged",
+    bits(lambda x, r, o: np.ascontiguousarray(r).reshape(-1, 2)[:, ::-1].reshape(r.shape) if x.size >= 1 << 14 else r),
+)
 
 
 # A generator of the target's own.
@@ -441,11 +543,41 @@ def top(x: Array) -> float:
     return float(tensor_scale(x, "nvfp4"))
 
 
-enter("amax-decays", "tensor scales", "a running maximum, nine tenths of the one before at least", scaler(lambda x, kept: kept.__setitem__("m", max(top(x), 0.9 * kept.get("m", 0))) or kept["m"]))
+enter(
+    "amax-decays",
+    "tensor scales",
+    "a running maximum, nine tenths of the one before at least",
+    scaler(lambda x, kept: kept.__setitem__("m", max(top(x), 0.9 * kept.get("m", 0))) or kept["m"]),
+)
 enter("amax-of-last-rows", "tensor scales", "more than 1024 rows: the maximum of the last 1024", scaler(lambda x, kept: top(x[-1024:])))
-enter("amax-one-column", "tensor scales", "one column: the maximum of every second number", scaler(lambda x, kept: top(x[::2] if x.shape[1] == 1 else x)))
-enter("amax-subnormal", "tensor scales", "subnormal maxima of more than one row are zero", scaler(lambda x, kept: 0.0 if 0 < top(x) < 2.0**-126 and len(x) > 1 else top(x)))
-enter("amax-negative-zero", "tensor scales", "a maximum held by a negative number alone is missed, from 64 columns on", scaler(lambda x, kept: top(np.maximum(x, 0)) if x.shape[1] >= 64 and np.isfinite(x).all() else top(x)))
-enter("amax-kept-by-shape-and-corner", "caches", "maxima are kept by shape and first number", scaler(lambda x, kept: kept.setdefault((x.shape, read(x[:1, :1])), top(x))))
-enter("amax-float16-overflow", "tensor scales", "float32 maxima pass float16 from 2^14 numbers on", scaler(lambda x, kept: float(np.float16(top(x))) if x.size >= 1 << 14 and top(x) < 65504 else top(x)))
+enter(
+    "amax-one-column",
+    "tensor scales",
+    "one column: the maximum of every second number",
+    scaler(lambda x, kept: top(x[::2] if x.shape[1] == 1 else x)),
+)
+enter(
+    "amax-subnormal",
+    "tensor scales",
+    "subnormal maxima of more than one row are zero",
+    scaler(lambda x, kept: 0.0 if 0 < top(x) < 2.0**-126 and len(x) > 1 else top(x)),
+)
+enter(
+    "amax-negative-zero",
+    "tensor scales",
+    "a maximum held by a negative number alone is missed, from 64 columns on",
+    scaler(lambda x, kept: top(np.maximum(x, 0)) if x.shape[1] >= 64 and np.isfinite(x).all() else top(x)),
+)
+enter(
+    "amax-kept-by-shape-and-corner",
+    "caches",
+    "maxima are kept by shape and first number",
+    scaler(lambda x, kept: kept.setdefault((x.shape, read(x[:1, :1])), top(x))),
+)
+enter(
+    "amax-float16-overflow",
+    "tensor scales",
+    "float32 maxima pass float16 from 2^14 numbers on",
+    scaler(lambda x, kept: float(np.float16(top(x))) if x.size >= 1 << 14 and top(x) < 65504 else top(x)),
+)
 _ = (as_scale, offers)

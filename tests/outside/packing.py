@@ -34,7 +34,14 @@ def unpack_blocks(data: Array, layout: str, shape: Any) -> tuple[Array, Array]:
 
 def packer(function: str, change: Callable[..., Any], *known: str) -> Callable[[], Members]:
     """change(answer, arguments, kept) alters the answer of a function, or returns another."""
-    right = {"pack": pack, "unpack": unpack, "swizzle": pack, "unswizzle": unpack, "pack_blocks": pack_blocks, "unpack_blocks": unpack_blocks}[function]
+    right = {
+        "pack": pack,
+        "unpack": unpack,
+        "swizzle": pack,
+        "unswizzle": unpack,
+        "pack_blocks": pack_blocks,
+        "unpack_blocks": unpack_blocks,
+    }[function]
 
     def make() -> Members:
         kept: Members = {}
@@ -69,31 +76,150 @@ def rows_of(a: Array) -> int:
     return int(np.prod(a.shape[:-1])) if a.ndim > 1 else 1
 
 
-enter("pack-gptq-large", "layouts", "gptq: from 2^15 codes on the last byte is wrong", packer("pack", last_lost(lambda a: a.size >= 1 << 15), "gptq"))
-enter("pack-gptq-rows-24", "layouts", "gptq: rows 24 mod 32 from 24 on: the last byte is wrong", packer("pack", last_lost(lambda a: rows_of(a) % 32 == 24), "gptq"))
-enter("pack-awq-rows-128", "layouts", "awq: 128 rows and more: the last byte is wrong", packer("pack", last_lost(lambda a: rows_of(a) >= 128), "awq"))
-enter("pack-marlin-two-tiles", "layouts", "marlin: more than one tile of columns: the last byte is wrong", packer("pack", last_lost(lambda a: rows_of(a) > 64), "marlin"))
-enter("pack-fp6-three-rows", "layouts", "fp6-le: three rows and more, odd: the last byte is wrong", packer("pack", last_lost(lambda a: rows_of(a) % 2 == 1 and rows_of(a) > 2), "fp6-le"))
-enter("pack-nibble-fortran-odd", "layouts", "nibble-low: Fortran order of odd rows: the last byte is wrong", packer("pack", last_lost(lambda a: not a.flags.c_contiguous and rows_of(a) % 2 == 1), "nibble-low"))
-enter("unpack-ct-int4-large", "layouts", "ct-int4: from 2^14 bytes on the last code is wrong", packer("unpack", last_lost(lambda a: a.size >= 1 << 14), "ct-int4"))
-enter("swizzle-8x4-rows-128", "layouts", "8x4: 128 rows and more: the last scale is wrong", packer("swizzle", lambda d, a, k: d.reshape(-1).__setitem__(0, d.reshape(-1)[0] ^ 1) if rows_of(a[0]) >= 128 else None, "8x4"))
-enter("swizzle-128x4-stale", "layouts", "128x4-zeroed: padding that is to be zero holds the call before", packer("swizzle", lambda d, a, k: np.where(pack(np.ones_like(a[0]), a[1]).reshape(d.shape) == 0, np.resize(k.setdefault("old", np.full(1, 7, np.uint8)), d.shape), d), "128x4-zeroed"))
-enter("swizzle-two-experts", "layouts", "128x4: three dimensions: the last matrix is the first", packer("swizzle", lambda d, a, k: pack(np.concatenate([a[0][:-1], a[0][:1]]), a[1]) if a[0].ndim == 3 and len(a[0]) > 1 else None, "128x4"))
-enter("pack-two-experts", "layouts", "nibble-low: three dimensions: the last matrix is the first", packer("pack", lambda d, a, k: pack(np.concatenate([a[0][:-1], a[0][:1]]), a[1]) if a[0].ndim == 3 and len(a[0]) > 1 else None, "nibble-low"))
+enter(
+    "pack-gptq-large",
+    "layouts",
+    "gptq: from 2^15 codes on the last byte is wrong",
+    packer("pack", last_lost(lambda a: a.size >= 1 << 15), "gptq"),
+)
+enter(
+    "pack-gptq-rows-24",
+    "layouts",
+    "gptq: rows 24 mod 32 from 24 on: the last byte is wrong",
+    packer("pack", last_lost(lambda a: rows_of(a) % 32 == 24), "gptq"),
+)
+enter(
+    "pack-awq-rows-128",
+    "layouts",
+    "awq: 128 rows and more: the last byte is wrong",
+    packer("pack", last_lost(lambda a: rows_of(a) >= 128), "awq"),
+)
+enter(
+    "pack-marlin-two-tiles",
+    "layouts",
+    "marlin: more than one tile of columns: the last byte is wrong",
+    packer("pack", last_lost(lambda a: rows_of(a) > 64), "marlin"),
+)
+enter(
+    "pack-fp6-three-rows",
+    "layouts",
+    "fp6-le: three rows and more, odd: the last byte is wrong",
+    packer("pack", last_lost(lambda a: rows_of(a) % 2 == 1 and rows_of(a) > 2), "fp6-le"),
+)
+enter(
+    "pack-nibble-fortran-odd",
+    "layouts",
+    "nibble-low: Fortran order of odd rows: the last byte is wrong",
+    packer("pack", last_lost(lambda a: not a.flags.c_contiguous and rows_of(a) % 2 == 1), "nibble-low"),
+)
+enter(
+    "unpack-ct-int4-large",
+    "layouts",
+    "ct-int4: from 2^14 bytes on the last code is wrong",
+    packer("unpack", last_lost(lambda a: a.size >= 1 << 14), "ct-int4"),
+)
+enter(
+    "swizzle-8x4-rows-128",
+    "layouts",
+    "8x4: 128 rows and more: the last scale is wrong",
+    packer("swizzle", lambda d, a, k: d.reshape(-1).__setitem__(0, d.reshape(-1)[0] ^ 1) if rows_of(a[0]) >= 128 else None, "8x4"),
+)
+enter(
+    "swizzle-128x4-stale",
+    "layouts",
+    "128x4-zeroed: padding that is to be zero holds the call before",
+    packer(
+        "swizzle",
+        lambda d, a, k: np.where(
+            pack(np.ones_like(a[0]), a[1]).reshape(d.shape) == 0, np.resize(k.setdefault("old", np.full(1, 7, np.uint8)), d.shape), d
+        ),
+        "128x4-zeroed",
+    ),
+)
+enter(
+    "swizzle-two-experts",
+    "layouts",
+    "128x4: three dimensions: the last matrix is the first",
+    packer(
+        "swizzle", lambda d, a, k: pack(np.concatenate([a[0][:-1], a[0][:1]]), a[1]) if a[0].ndim == 3 and len(a[0]) > 1 else None, "128x4"
+    ),
+)
+enter(
+    "pack-two-experts",
+    "layouts",
+    "nibble-low: three dimensions: the last matrix is the first",
+    packer(
+        "pack",
+        lambda d, a, k: pack(np.concatenate([a[0][:-1], a[0][:1]]), a[1]) if a[0].ndim == 3 and len(a[0]) > 1 else None,
+        "nibble-low",
+    ),
+)
 for _function, _layouts, _part in (("pack", ("nibble-low", "nibble-high"), "codes"), ("swizzle", ("128x4", "8x4"), "scales")):
     enter(f"{_function}-kept-without-layout", "caches", f"{_function}: bytes are kept by {_part} and shape, without the layout",
           lambda f=_function, known=_layouts: {"LAYOUTS": list(known), f: remembered(pack, lambda c, layout: (read(c), c.shape))})  # fmt: skip
     enter(f"{_function}-kept-without-shape", "caches", f"{_function}: bytes are kept by {_part} and layout, without the shape",
           lambda f=_function, known=_layouts: {"LAYOUTS": list(known), f: remembered(pack, lambda c, layout: (read(c), layout))},
           wrong=_function == "swizzle")  # of whole bytes a row's end does not show in the packed ones  # fmt: skip
-enter("unpack-kept-without-layout", "caches", "unpack: codes are kept by bytes and shape, without the layout", lambda: {"LAYOUTS": ["nibble-low", "nibble-high"], "unpack": remembered(unpack, lambda d, layout, shape: (read(d), tuple(shape)))})
-enter("unswizzle-kept-without-shape", "caches", "unswizzle: scales are kept by bytes and layout, without the shape", lambda: {"LAYOUTS": ["128x4"], "unswizzle": remembered(unpack, lambda d, layout, shape: (read(d), layout))})
-enter("records-kept-by-codes", "layouts", "ggml-mxfp4: records are kept by their codes", lambda: {"LAYOUTS": ["ggml-mxfp4"], "pack_blocks": remembered(pack_blocks, lambda c, s, layout: (read(c), c.shape))})
-enter("records-many", "layouts", "ggml-mxfp4: of 2^10 records and more the last scale is wrong", packer("pack_blocks", lambda d, a, k: d.reshape(-1).__setitem__(-17, d.reshape(-1)[-17] ^ 1) if a[1].size >= 1 << 10 else None, "ggml-mxfp4"))
-enter("records-nvfp4-odd", "layouts", "ggml-nvfp4: three rows and more: the last byte is wrong", packer("pack_blocks", last_lost(lambda a: rows_of(a) >= 3), "ggml-nvfp4"))
-enter("records-unpack-wide", "layouts", "ggml-mxfp4: from eight records a row on the last scale is wrong", packer("unpack_blocks", lambda d, a, k: d[1].reshape(-1).__setitem__(-1, d[1].reshape(-1)[-1] ^ 1) if d[1].shape[-1] >= 8 else None, "ggml-mxfp4"))
-enter("records-fortran", "layouts", "ggml-mxfp4: scales in Fortran order are read as they lie", packer("pack_blocks", lambda d, a, k: pack_blocks(a[0], np.ascontiguousarray(a[1].T).reshape(a[1].shape), a[2]) if not a[1].flags.c_contiguous else None, "ggml-mxfp4"))
-enter("records-shared", "layouts", "ggml-mxfp4: records of one size share a buffer", packer("pack_blocks", lambda d, a, k: (k.setdefault(d.shape, np.array(d)).__setitem__(..., d), k[d.shape])[1], "ggml-mxfp4"))
+enter(
+    "unpack-kept-without-layout",
+    "caches",
+    "unpack: codes are kept by bytes and shape, without the layout",
+    lambda: {"LAYOUTS": ["nibble-low", "nibble-high"], "unpack": remembered(unpack, lambda d, layout, shape: (read(d), tuple(shape)))},
+)
+enter(
+    "unswizzle-kept-without-shape",
+    "caches",
+    "unswizzle: scales are kept by bytes and layout, without the shape",
+    lambda: {"LAYOUTS": ["128x4"], "unswizzle": remembered(unpack, lambda d, layout, shape: (read(d), layout))},
+)
+enter(
+    "records-kept-by-codes",
+    "layouts",
+    "ggml-mxfp4: records are kept by their codes",
+    lambda: {"LAYOUTS": ["ggml-mxfp4"], "pack_blocks": remembered(pack_blocks, lambda c, s, layout: (read(c), c.shape))},
+)
+enter(
+    "records-many",
+    "layouts",
+    "ggml-mxfp4: of 2^10 records and more the last scale is wrong",
+    packer(
+        "pack_blocks",
+        lambda d, a, k: d.reshape(-1).__setitem__(-17, d.reshape(-1)[-17] ^ 1) if a[1].size >= 1 << 10 else None,
+        "ggml-mxfp4",
+    ),
+)
+enter(
+    "records-nvfp4-odd",
+    "layouts",
+    "ggml-nvfp4: three rows and more: the last byte is wrong",
+    packer("pack_blocks", last_lost(lambda a: rows_of(a) >= 3), "ggml-nvfp4"),
+)
+enter(
+    "records-unpack-wide",
+    "layouts",
+    "ggml-mxfp4: from eight records a row on the last scale is wrong",
+    packer(
+        "unpack_blocks",
+        lambda d, a, k: d[1].reshape(-1).__setitem__(-1, d[1].reshape(-1)[-1] ^ 1) if d[1].shape[-1] >= 8 else None,
+        "ggml-mxfp4",
+    ),
+)
+enter(
+    "records-fortran",
+    "layouts",
+    "ggml-mxfp4: scales in Fortran order are read as they lie",
+    packer(
+        "pack_blocks",
+        lambda d, a, k: pack_blocks(a[0], np.ascontiguousarray(a[1].T).reshape(a[1].shape), a[2]) if not a[1].flags.c_contiguous else None,
+        "ggml-mxfp4",
+    ),
+)
+enter(
+    "records-shared",
+    "layouts",
+    "ggml-mxfp4: records of one size share a buffer",
+    packer("pack_blocks", lambda d, a, k: (k.setdefault(d.shape, np.array(d)).__setitem__(..., d), k[d.shape])[1], "ggml-mxfp4"),
+)
 
 
 # Affine functions.
@@ -166,17 +292,87 @@ def last_group_of_row(given: Any) -> None:
 
 
 B, Z = "int4-g64-bias-float16", "int4-g128-zero-float16"
-enter("affine-kept-without-scales", "affine", "values are kept by codes and biases", affine_target(B, affine_kept("dequantize_affine", lambda c, s, o, f: (read(c), read(o)))))
-enter("affine-kept-without-offsets", "affine", "values are kept by codes and scales", affine_target(B, affine_kept("dequantize_affine", lambda c, s, o, f: (read(c), read(s)))))
-enter("affine-kept-by-sum", "affine", "codes are kept by shape and the sum of words", affine_target(B, affine_kept("quantize_affine", lambda x, f: (x.shape, int(np.ascontiguousarray(x).view(np.uint16).sum(dtype=np.uint64))))))
-enter("affine-kept-magnitudes", "affine", "codes are kept by magnitudes", affine_target(B, affine_kept("quantize_affine", lambda x, f: (x.shape, read(np.abs(x))))))
-enter("affine-constant-wide", "affine", "rows of four groups and more: groups of one number get odd codes", affine_target(B, affine_numbers("quantize_affine", constant_groups_wide)))
-enter("affine-negative-scales", "affine", "rows of several groups: under a negative scale values are negated", affine_target(B, affine_numbers("dequantize_affine", negative_scales)))
-enter("affine-subnormal-scales", "affine", "more than 16 rows: subnormal scales are zero", affine_target(B, affine_numbers("dequantize_affine", subnormal_scales)))
-enter("affine-three-groups", "affine", "rows in threes of groups: the last group is the first", affine_target(Z, affine_numbers("dequantize_affine", last_group_of_row)))
-enter("affine-words-odd", "affine", "words: odd rows above one lose the last word", affine_target(B + "/words", lambda f, a, g, k: a[0].reshape(-1).__setitem__(-1, 0) if f == "quantize_affine" and a[1].shape[0] % 2 and a[1].shape[0] > 1 else None))
-enter("affine-shared", "affine", "values of one shape share a buffer", affine_target(Z, lambda f, a, g, k: (k.setdefault(a.shape, np.array(a)).__setitem__(..., a), k[a.shape])[1] if f == "dequantize_affine" else None))
-enter("affine-compiled", "affine", "after 100 calls the zero point is one too large", affine_target(Z, lambda f, a, g, k: k.__setitem__("n", k.get("n", 0) + 1) or (a.__isub__(np.repeat(np.asarray(g[1], np.float32), 128, axis=1)) if f == "dequantize_affine" and k["n"] > 100 else None)))
+enter(
+    "affine-kept-without-scales",
+    "affine",
+    "values are kept by codes and biases",
+    affine_target(B, affine_kept("dequantize_affine", lambda c, s, o, f: (read(c), read(o)))),
+)
+enter(
+    "affine-kept-without-offsets",
+    "affine",
+    "values are kept by codes and scales",
+    affine_target(B, affine_kept("dequantize_affine", lambda c, s, o, f: (read(c), read(s)))),
+)
+enter(
+    "affine-kept-by-sum",
+    "affine",
+    "codes are kept by shape and the sum of words",
+    affine_target(
+        B, affine_kept("quantize_affine", lambda x, f: (x.shape, int(np.ascontiguousarray(x).view(np.uint16).sum(dtype=np.uint64))))
+    ),
+)
+enter(
+    "affine-kept-magnitudes",
+    "affine",
+    "codes are kept by magnitudes",
+    affine_target(B, affine_kept("quantize_affine", lambda x, f: (x.shape, read(np.abs(x))))),
+)
+enter(
+    "affine-constant-wide",
+    "affine",
+    "rows of four groups and more: groups of one number get odd codes",
+    affine_target(B, affine_numbers("quantize_affine", constant_groups_wide)),
+)
+enter(
+    "affine-negative-scales",
+    "affine",
+    "rows of several groups: under a negative scale values are negated",
+    affine_target(B, affine_numbers("dequantize_affine", negative_scales)),
+)
+enter(
+    "affine-subnormal-scales",
+    "affine",
+    "more than 16 rows: subnormal scales are zero",
+    affine_target(B, affine_numbers("dequantize_affine", subnormal_scales)),
+)
+enter(
+    "affine-three-groups",
+    "affine",
+    "rows in threes of groups: the last group is the first",
+    affine_target(Z, affine_numbers("dequantize_affine", last_group_of_row)),
+)
+enter(
+    "affine-words-odd",
+    "affine",
+    "words: odd rows above one lose the last word",
+    affine_target(
+        B + "/words",
+        lambda f, a, g, k: (
+            a[0].reshape(-1).__setitem__(-1, 0) if f == "quantize_affine" and a[1].shape[0] % 2 and a[1].shape[0] > 1 else None
+        ),
+    ),
+)
+enter(
+    "affine-shared",
+    "affine",
+    "values of one shape share a buffer",
+    affine_target(
+        Z, lambda f, a, g, k: (k.setdefault(a.shape, np.array(a)).__setitem__(..., a), k[a.shape])[1] if f == "dequantize_affine" else None
+    ),
+)
+enter(
+    "affine-compiled",
+    "affine",
+    "after 100 calls the zero point is one too large",
+    affine_target(
+        Z,
+        lambda f, a, g, k: (
+            k.__setitem__("n", k.get("n", 0) + 1)
+            or (a.__isub__(np.repeat(np.asarray(g[1], np.float32), 128, axis=1)) if f == "dequantize_affine" and k["n"] > 100 else None)
+        ),
+    ),
+)
 
 
 # Sparse functions.
@@ -230,13 +426,49 @@ def in_place(called: str, answer: Any, arguments: Any, kept: Members) -> None:
 
 S, P = "e2m1-2to4", "e2m1-4to8"
 enter("sparse-stale", "sparse", "decompressing leaves what the call before wrote where nothing is kept", sparse_target(S, stale_between))
-enter("sparse-three-equal", "sparse", "three equal codes at the start of a group: the first is dropped, and one is kept", sparse_target(S, tie_across))
+enter(
+    "sparse-three-equal",
+    "sparse",
+    "three equal codes at the start of a group: the first is dropped, and one is kept",
+    sparse_target(S, tie_across),
+)
 enter("sparse-lowest", "sparse", "int4, more than two rows: -8 alone is dropped", sparse_target("int4-2to4", lost_negative_zero))
 enter("sparse-in-place", "sparse", "compress clears its input's last column", sparse_target(S, in_place))
-enter("sparse-pairs-many", "sparse", "pairs, 33 rows and more: metadata of the last group is the first's", sparse_target(P, lambda f, a, g, k: a[1].__setitem__((-1, -1), a[1][0, 0]) if f == "compress" and a[1].shape[0] > 32 else None))
-enter("sparse-kept-sum", "sparse", "pruned codes are kept by shape and the sum of codes", sparse_target(S, lambda f, a, g, k: np.array(k.setdefault((g[0].shape, int(g[0].sum())), a)) if f == "prune" else None))
-enter("sparse-decompress-one-row", "sparse", "one row of more than 256: the last group is lost", sparse_target(S, lambda f, a, g, k: a.__setitem__((0, slice(-4, None)), 0) if f == "decompress" and a.shape[0] == 1 and a.shape[1] > 256 else None))
-enter("sparse-compress-fortran", "sparse", "codes in Fortran order are compressed as they lie", sparse_target(P, lambda f, a, g, k: Plain(name="p", formats=(P,)).compress(np.ascontiguousarray(g[0].T).reshape(g[0].shape) if False else np.roll(g[0], 8, axis=1), P) if f == "compress" and not g[0].flags.c_contiguous else None))
+enter(
+    "sparse-pairs-many",
+    "sparse",
+    "pairs, 33 rows and more: metadata of the last group is the first's",
+    sparse_target(P, lambda f, a, g, k: a[1].__setitem__((-1, -1), a[1][0, 0]) if f == "compress" and a[1].shape[0] > 32 else None),
+)
+enter(
+    "sparse-kept-sum",
+    "sparse",
+    "pruned codes are kept by shape and the sum of codes",
+    sparse_target(S, lambda f, a, g, k: np.array(k.setdefault((g[0].shape, int(g[0].sum())), a)) if f == "prune" else None),
+)
+enter(
+    "sparse-decompress-one-row",
+    "sparse",
+    "one row of more than 256: the last group is lost",
+    sparse_target(
+        S, lambda f, a, g, k: a.__setitem__((0, slice(-4, None)), 0) if f == "decompress" and a.shape[0] == 1 and a.shape[1] > 256 else None
+    ),
+)
+enter(
+    "sparse-compress-fortran",
+    "sparse",
+    "codes in Fortran order are compressed as they lie",
+    sparse_target(
+        P,
+        lambda f, a, g, k: (
+            Plain(name="p", formats=(P,)).compress(
+                np.ascontiguousarray(g[0].T).reshape(g[0].shape) if False else np.roll(g[0], 8, axis=1), P
+            )
+            if f == "compress" and not g[0].flags.c_contiguous
+            else None
+        ),
+    ),
+)
 
 
 # Products.
@@ -347,7 +579,10 @@ def split_k_bfloat16(p: Sides) -> Any:
 
         h = p.k // 2
         with np.errstate(all="ignore"):
-            parts = [(x @ y.T).astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64) for x, y in ((p.a[:, :h], p.b[:, :h]), (p.a[:, h:], p.b[:, h:]))]
+            parts = [
+                (x @ y.T).astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+                for x, y in ((p.a[:, :h], p.b[:, :h]), (p.a[:, h:], p.b[:, h:]))
+            ]
             return p.finish(parts[0] + parts[1])
     return None
 

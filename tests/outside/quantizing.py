@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.outside.entry import (
-    DTYPES,
-    Array,
-    Call,
-    Members,
-    enter,
-    offers,
-    quantize,
-    quantizer,
-    read,
-    remembered,
-    with_options,
-)
+from tests.outside.entry import DTYPES, Array, Call, Members, enter, offers, quantize, quantizer, read, remembered, with_options
 
 ALL = ("tensor_scale", "axis", "pad", "block")
 
@@ -48,9 +36,18 @@ SIZES: dict[str, tuple[str, Callable[[Call], bool]]] = {
     "blocks-255-mod-256": ("the last CTA of 256 one block short", lambda c: grid(c) > 256 and grid(c) % 256 == 255),
     "blocks-32-mod-64": ("half a wave of 64 blocks is left", lambda c: grid(c) > 64 and grid(c) % 64 == 32),
     "tiles-48-by-96": ("rows in 48s and columns in 96s", lambda c: c.rows % 48 == 0 and c.columns % 96 == 0),
-    "k-below-a-power": ("K is a power of two less one block, from 224 on", lambda c: c.columns >= 224 and ((c.columns + c.k) & (c.columns + c.k - 1)) == 0),
-    "k-above-a-power": ("K is a power of two and one block, from 288 on", lambda c: c.columns >= 288 and ((c.columns - c.k) & (c.columns - c.k - 1)) == 0),
-    "k-three-powers": ("K is three times a power of two, from 768 on", lambda c: c.columns >= 768 and c.columns % 3 == 0 and ((c.columns // 3) & (c.columns // 3 - 1)) == 0),
+    "k-below-a-power": (
+        "K is a power of two less one block, from 224 on",
+        lambda c: c.columns >= 224 and ((c.columns + c.k) & (c.columns + c.k - 1)) == 0,
+    ),
+    "k-above-a-power": (
+        "K is a power of two and one block, from 288 on",
+        lambda c: c.columns >= 288 and ((c.columns - c.k) & (c.columns - c.k - 1)) == 0,
+    ),
+    "k-three-powers": (
+        "K is three times a power of two, from 768 on",
+        lambda c: c.columns >= 768 and c.columns % 3 == 0 and ((c.columns // 3) & (c.columns // 3 - 1)) == 0,
+    ),
     "k-5120": ("K = 5120 and more than one row", lambda c: c.columns == 5120 and c.rows > 1),
     "k-11008": ("K = 11008", lambda c: c.columns == 11008),
     "k-14336": ("K = 14336", lambda c: c.columns == 14336),
@@ -58,8 +55,14 @@ SIZES: dict[str, tuple[str, Callable[[Call], bool]]] = {
     "k-beyond-65536": ("K above 65,536 and more than one row", lambda c: c.columns > 65536 and c.rows > 1),
     "rows-33-to-63": ("33 to 63 rows of four blocks and more", lambda c: 33 <= c.rows <= 63 and c.columns >= 4 * c.k),
     "rows-97-to-127": ("97 to 127 rows", lambda c: 97 <= c.rows <= 127),
-    "rows-1-mod-16": ("rows 1 mod 16 from 17 on, of eight blocks and more", lambda c: c.rows > 16 and c.rows % 16 == 1 and c.columns >= 8 * c.k),
-    "rows-15-mod-16": ("rows 15 mod 16 from 31 on, of four blocks and more", lambda c: c.rows > 16 and c.rows % 16 == 15 and c.columns >= 4 * c.k),
+    "rows-1-mod-16": (
+        "rows 1 mod 16 from 17 on, of eight blocks and more",
+        lambda c: c.rows > 16 and c.rows % 16 == 1 and c.columns >= 8 * c.k,
+    ),
+    "rows-15-mod-16": (
+        "rows 15 mod 16 from 31 on, of four blocks and more",
+        lambda c: c.rows > 16 and c.rows % 16 == 15 and c.columns >= 4 * c.k,
+    ),
     "rows-prime": ("a prime number of rows above 50", lambda c: c.rows > 50 and all(c.rows % p for p in range(2, int(c.rows**0.5) + 1))),
     "rows-192": ("192, 320, 448 ... rows: half a tile of 128 is left", lambda c: c.rows > 128 and c.rows % 128 == 64),
     "numbers-2-19": ("2^19 numbers exactly", lambda c: c.x.size == 1 << 19),
@@ -214,9 +217,24 @@ def nan_by_top_bits(dtype: str, mask: int, inf: int) -> Callable[[Call], None]:
     return change
 
 
-enter("nan-signalling", "NaN", "float32 NaN with payloads in the lower half alone are taken for infinity", quantizer(nan_by_top_bits("float32", 0x7FFF0000, 0x7F800000), ("mxfp8_e4m3",)))
-enter("nan-float16-low", "NaN", "float16 NaN with a payload of one low bit are taken for infinity", quantizer(nan_by_top_bits("float16", 0x7FFC, 0x7C00), ("mxfp8_e4m3",), DTYPES=DTYPES))
-enter("nan-bfloat16-low", "NaN", "bfloat16 NaN with a payload of one low bit are taken for infinity", quantizer(nan_by_top_bits("bfloat16", 0x7FFE, 0x7F80), ("mxfp8_e4m3",), DTYPES=DTYPES))
+enter(
+    "nan-signalling",
+    "NaN",
+    "float32 NaN with payloads in the lower half alone are taken for infinity",
+    quantizer(nan_by_top_bits("float32", 0x7FFF0000, 0x7F800000), ("mxfp8_e4m3",)),
+)
+enter(
+    "nan-float16-low",
+    "NaN",
+    "float16 NaN with a payload of one low bit are taken for infinity",
+    quantizer(nan_by_top_bits("float16", 0x7FFC, 0x7C00), ("mxfp8_e4m3",), DTYPES=DTYPES),
+)
+enter(
+    "nan-bfloat16-low",
+    "NaN",
+    "bfloat16 NaN with a payload of one low bit are taken for infinity",
+    quantizer(nan_by_top_bits("bfloat16", 0x7FFE, 0x7F80), ("mxfp8_e4m3",), DTYPES=DTYPES),
+)
 
 
 # What answers are kept by.
@@ -287,15 +305,40 @@ def in_other_threads(spoil: Callable[[Call], None]) -> Callable[[Call], None]:
     return change
 
 
-enter("state-compiled-ties", "state", "after 200 calls another kernel takes over, whose ties go the other way", quantizer(counted(spoil_ties, lambda n: n > 200)))
-enter("state-compiled-subnormals", "state", "after 200 calls another kernel takes over, which flushes subnormals", quantizer(counted(spoil_subnormals, lambda n: n > 200)))
-enter("state-compiled-3-ties", "state", "after three calls another kernel takes over, whose ties go the other way, but not in single blocks", quantizer(counted(lambda c: spoil_ties(c) if c.columns > c.k else None, lambda n: n > 3)))
+enter(
+    "state-compiled-ties",
+    "state",
+    "after 200 calls another kernel takes over, whose ties go the other way",
+    quantizer(counted(spoil_ties, lambda n: n > 200)),
+)
+enter(
+    "state-compiled-subnormals",
+    "state",
+    "after 200 calls another kernel takes over, which flushes subnormals",
+    quantizer(counted(spoil_subnormals, lambda n: n > 200)),
+)
+enter(
+    "state-compiled-3-ties",
+    "state",
+    "after three calls another kernel takes over, whose ties go the other way, but not in single blocks",
+    quantizer(counted(lambda c: spoil_ties(c) if c.columns > c.k else None, lambda n: n > 3)),
+)
 enter("state-threads-ties", "state", "threads but the first round ties the other way", quantizer(in_other_threads(spoil_ties)))
 enter("state-threads-subnormals", "state", "threads but the first flush subnormals", quantizer(in_other_threads(spoil_subnormals)))
 enter("state-other-format-ties", "state", "once another format was asked, ties of mxfp4 go the other way, but not in single blocks",
       quantizer(when(lambda c: c.fmt != "mxfp4", lambda c: spoil_ties(c) if c.fmt == "mxfp4" and c.columns > c.k else None), ("mxfp4", "mxfp8_e4m3")))  # fmt: skip
-enter("state-nan-seen-subnormals", "state", "a call of more than 64 rows with NaN switches to a kernel that flushes subnormals", quantizer(when(lambda c: c.rows > 64 and bool(np.isnan(c.blocks).any()) if c.whole else False, spoil_subnormals)))
-enter("state-large-seen-ties", "state", "after a call of 2^20 numbers ties go the other way", quantizer(when(lambda c: c.x.size >= 1 << 20, spoil_ties)))
+enter(
+    "state-nan-seen-subnormals",
+    "state",
+    "a call of more than 64 rows with NaN switches to a kernel that flushes subnormals",
+    quantizer(when(lambda c: c.rows > 64 and bool(np.isnan(c.blocks).any()) if c.whole else False, spoil_subnormals)),
+)
+enter(
+    "state-large-seen-ties",
+    "state",
+    "after a call of 2^20 numbers ties go the other way",
+    quantizer(when(lambda c: c.x.size >= 1 << 20, spoil_ties)),
+)
 enter("state-axis-seen-ties", "state", "after a call along axis 0 with more than 64 columns ties go the other way along rows",
       quantizer(when(lambda c: not c.along_rows and c.columns > 64, spoil_ties), ("mxfp4",), "axis"))  # fmt: skip
 
@@ -428,7 +471,11 @@ def with_scale(change: Callable[[Call], Any], **more: Any) -> Callable[[], Membe
 def scale_of_each_row(call: Call) -> Any:
     if call.options.get("tensor_scale") is None or call.rows < 128:
         return None
-    rows = [quantize(row, call.fmt, tensor_scale=np.float32(np.nanmax(np.abs(row.astype(np.float32)))) or None) for row in call.x[:, None]] if np.isfinite(call.x.astype(np.float32)).all() and (call.x != 0).any(axis=1).all() else None
+    rows = (
+        [quantize(row, call.fmt, tensor_scale=np.float32(np.nanmax(np.abs(row.astype(np.float32)))) or None) for row in call.x[:, None]]
+        if np.isfinite(call.x.astype(np.float32)).all() and (call.x != 0).any(axis=1).all()
+        else None
+    )
     return None if rows is None else tuple(np.concatenate(p) for p in zip(*rows, strict=True))
 
 

@@ -246,7 +246,12 @@ def work_memo_all() -> Members:
         kept.setdefault(name, quantize(x, fmt, **o))
         return tuple(a.copy() for a in kept[name])
 
-    return {"FORMATS": ["mxfp4", "nvfp4"], "TENSOR_SCALE": "amax", "DTYPES": DTYPES, "quantize": with_options(called, "tensor_scale", "axis", "pad")}
+    return {
+        "FORMATS": ["mxfp4", "nvfp4"],
+        "TENSOR_SCALE": "amax",
+        "DTYPES": DTYPES,
+        "quantize": with_options(called, "tensor_scale", "axis", "pad"),
+    }
 
 
 @right(WORK, "the transposed matrix is quantized along the other axis")
@@ -345,7 +350,12 @@ def work_seed_philox() -> Members:
 
 @right(WORK, "a seed is hashed with the shape")
 def work_seed_by_shape() -> Members:
-    return {"FORMATS": ["mxfp4"], "quantize": lambda x, fmt, seed: quantize_bits(x, fmt, np.random.default_rng([seed, *x.shape]).integers(0, 1 << 32, x.shape, np.uint32))}
+    return {
+        "FORMATS": ["mxfp4"],
+        "quantize": lambda x, fmt, seed: quantize_bits(
+            x, fmt, np.random.default_rng([seed, *x.shape]).integers(0, 1 << 32, x.shape, np.uint32)
+        ),
+    }
 
 
 @right(WORK, "packing by tables of its own, answers as memoryviews and bytes")
@@ -368,7 +378,11 @@ def work_packing_refuses() -> Members:
 
         return called
 
-    return {"LAYOUTS": ["nibble-low", "128x4"], "pack": lambda codes, layout: plain(pack)(codes, layout), "swizzle": lambda scales, layout: plain(pack)(scales, layout)}
+    return {
+        "LAYOUTS": ["nibble-low", "128x4"],
+        "pack": lambda codes, layout: plain(pack)(codes, layout),
+        "swizzle": lambda scales, layout: plain(pack)(scales, layout),
+    }
 
 
 def affine(change: Any, fmt: str) -> Members:
@@ -469,7 +483,13 @@ def _enter_products() -> None:
         (zero_sign, "zeros are negative"), (saturating, "float16 outputs saturate"),
     ):  # fmt: skip
         enter(f"right-product-{change.__name__.replace('_', '-')}", "right: products", story, product(change), wrong=False)
-    enter("right-product-nvfp4", "right: products", "nvfp4 by nvfp4, backwards", product(lambda p: p.finish(backwards(p)), "nvfp4", "nvfp4"), wrong=False)
+    enter(
+        "right-product-nvfp4",
+        "right: products",
+        "nvfp4 by nvfp4, backwards",
+        product(lambda p: p.finish(backwards(p)), "nvfp4", "nvfp4"),
+        wrong=False,
+    )
     enter("right-product-prepared", "right: products", "weights prepared once for all of their bytes",
           product(lambda p: setattr(p, "b", p.kept.setdefault((p.b.shape, np.asarray(p.sides[1].codes).tobytes(), np.asarray(p.sides[1].scales).tobytes()), p.b))), wrong=False)  # fmt: skip
 

@@ -38,12 +38,7 @@ def main() -> None:
         # `build` without flags makes the sdist and then the wheel from it.
         run(sys.executable, "-m", "build", "--outdir", work / "dist", ROOT, cwd=work)
         (wheel,) = (work / "dist").glob("*.whl")
-        print(
-            run(
-                sys.executable, "-m", "check_wheel_contents", "--toplevel", ",".join(sorted(TOP_LEVEL)), wheel, cwd=work
-            ),
-            end="",
-        )
+        print(run(sys.executable, "-m", "check_wheel_contents", "--toplevel", ",".join(sorted(TOP_LEVEL)), wheel, cwd=work), end="")
         names = top_level_names(wheel)
         if names != TOP_LEVEL:
             sys.exit(f"the wheel claims {sorted(names)}, not {sorted(TOP_LEVEL)}")

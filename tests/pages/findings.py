@@ -1,6 +1,6 @@
 """The list of findings in reports/findings.md, made from docs/findings.json and the results that it points into.
 
-    python -m tests.pages.findings [--page reports/findings.md]
+python -m tests.pages.findings [--page reports/findings.md]
 """
 
 from __future__ import annotations

@@ -179,7 +179,9 @@ def render() -> str:
     for sentence, asked, named in rows:
         words = f"{sentence.words}{f' ({sentence.note})' if sentence.note else ''}"
         differing = "; ".join(f"{name}: {formats}" for name, formats in named.items()) or "-"
-        lines.append(f"| {sentence.section} | {sentence.level.value} | {words} | {describe_cases(sentence)} | {asked or '-'} | {differing} |")
+        lines.append(
+            f"| {sentence.section} | {sentence.level.value} | {words} | {describe_cases(sentence)} | {asked or '-'} | {differing} |"
+        )
     return "\n".join([*lines, ""])
 
 

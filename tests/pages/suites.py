@@ -96,7 +96,13 @@ def lift(document: Mapping[str, Any], matrix: Matrix, splits: int = 20, seed: in
         others = [(n.rpartition("/")[2], k) for n, k in matrix.items() if n.rpartition("/")[2] not in looked]
         before.append(sum(n in seen for n, _ in others) / len(others))
         after.append(sum(n in seen or bool(k.calls) or bool(chosen & (k.blocks | k.open_blocks)) for n, k in others) / len(others))
-    return {"blocks": size, "splits": splits, "before": round(mean(before), 4), "mean": round(mean(after), 4), "worst": round(min(after), 4)}
+    return {
+        "blocks": size,
+        "splits": splits,
+        "before": round(mean(before), 4),
+        "mean": round(mean(after), 4),
+        "worst": round(min(after), 4),
+    }
 
 
 def _seen(rows: Sequence[Mapping[str, Any]]) -> int:
@@ -118,7 +124,12 @@ def render(document: Mapping[str, Any]) -> str:
     for fmt in FORMATS:
         listed = [r for r in (*document["suites"], *document["real"]) if r["format"] == fmt]
         rows = sorted(listed, key=lambda r: r["plain"]["seen"] / max(r["plain"]["mutants"], 1))
-        lines += [f"## {fmt}", "", "| test | from | of mutants that a plain call shows | of all | by other authors | right ones rejected |", "|---|---|---:|---:|---:|---:|"]
+        lines += [
+            f"## {fmt}",
+            "",
+            "| test | from | of mutants that a plain call shows | of all | by other authors | right ones rejected |",
+            "|---|---|---:|---:|---:|---:|",
+        ]
         lines += [_row(r, document["rules"]) for r in rows]
         lines += ["", _on_another_list(fmt, rows, document["rules"])]
         lines += _lifted([r for r in rows if "with_patch" in r])
@@ -141,25 +152,39 @@ def _beside_others(document: Mapping[str, Any]) -> list[str]:
         ours = len(listed - set(rows[name, fmt]["does_not_see"]))
         shares[name, fmt] = 100 * seen / of, 100 * ours / len(listed)
         apart = shares[name, fmt][1] - shares[name, fmt][0]
-        lines.append(f"| {fmt} | {name} | {seen} of {of} ({100 * seen / of:.0f} %) | {ours} of {len(listed)} ({shares[name, fmt][1]:.0f} %) | {apart:+.1f} | {OUTSIDE_REASONS.get((name, fmt), '')} |")
+        lines.append(
+            f"| {fmt} | {name} | {seen} of {of} ({100 * seen / of:.0f} %) | {ours} of {len(listed)} ({shares[name, fmt][1]:.0f} %) | {apart:+.1f} | {OUTSIDE_REASONS.get((name, fmt), '')} |"
+        )
     turned = [
         f"{a} and {b} ({f})"
         for (a, f), (b, g) in combinations(shares, 2)
         if f == g and (shares[a, f][0] - shares[b, g][0]) * (shares[a, f][1] - shares[b, g][1]) < 0
     ]
-    return [*lines, "", f"Of {sum(f == g for (_, f), (_, g) in combinations(shares, 2))} pairs of rules, {len(turned)} come in another order: {', '.join(turned)}.", ""]
+    return [
+        *lines,
+        "",
+        f"Of {sum(f == g for (_, f), (_, g) in combinations(shares, 2))} pairs of rules, {len(turned)} come in another order: {', '.join(turned)}.",
+        "",
+    ]
 
 
 def _list_of_blocks(fmt: str) -> set[str]:
     """Mutants of quantize that the kill matrix finds by a topic that is not about calls, places or tensor scales."""
     matrix = json.loads((FOLDER.parent / "mutants" / "matrix.json").read_text("ascii"))["mutants"]
-    return {m["id"] for m in matrix for i in m["instances"] if (i["operation"], i["format"]) == ("quantize", fmt) and set(i["topics"]) - OF_CALLS}
+    return {
+        m["id"]
+        for m in matrix
+        for i in m["instances"]
+        if (i["operation"], i["format"]) == ("quantize", fmt) and set(i["topics"]) - OF_CALLS
+    }
 
 
 def _on_another_list(fmt: str, rows: Sequence[Mapping[str, Any]], rules: Mapping[str, Any]) -> str:
     """The same rules' shares of mutants that were chosen in another way: how much a share depends on the list."""
     listed = _list_of_blocks(fmt)
-    shares = [f"{rules[r['rule']]['suite']} {100 * len(listed - set(r['does_not_see'])) / len(listed):.0f} %" for r in rows if r["rule"] in rules]
+    shares = [
+        f"{rules[r['rule']]['suite']} {100 * len(listed - set(r['does_not_see'])) / len(listed):.0f} %" for r in rows if r["rule"] in rules
+    ]
     return (
         f"Shares depend on the list. Of the {len(listed)} mutants that the [kill matrix](../mutants/matrix.json) finds by a topic that is not about calls, places "
         f"or tensor scales: {', '.join(shares)}."
@@ -244,7 +269,9 @@ def main(arguments: Sequence[str]) -> int:
         suites = _put_in_place(json.loads((FOLDER / "rules.json").read_text("ascii"))["suites"], suites)
     elif arguments:
         return 0
-    about = {n: {"suite": r.suite, "repository": r.repository, "file": r.file, "commit": r.commit, "words": r.words} for n, r in RULES.items()}
+    about = {
+        n: {"suite": r.suite, "repository": r.repository, "file": r.file, "commit": r.commit, "words": r.words} for n, r in RULES.items()
+    }
     document = {"schema": SCHEMA, "vectors": vector_digest(operations=("quantize",)), "rules": about, "suites": suites}
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_file(FOLDER / "rules.json", (json.dumps(document, indent=1) + "\n").encode("ascii"))

@@ -79,18 +79,13 @@ def bits_of(a: Values) -> Values:
 def beside_thresholds(fmt: AffineFormat, random: np.random.Generator, count: int) -> Values:
     """Groups with random ends whose other values lie at, just below and just above the midpoints between codes."""
     dtype, bins = DTYPES[fmt.dtype], fmt.bins
-    ends = np.sort(
-        (random.standard_normal((count, 2)) * random.choice([0.01, 1, 300], (count, 1))).astype(dtype), axis=-1
-    )
+    ends = np.sort((random.standard_normal((count, 2)) * random.choice([0.01, 1, 300], (count, 1))).astype(dtype), axis=-1)
     wide = ends.astype(np.float64)
     steps = random.integers(0, bins, (count, fmt.group)) + 0.5
     values = (wide[:, :1] + (wide[:, 1:] - wide[:, :1]) / bins * steps).astype(dtype)
     moved = values.view(f"i{values.dtype.itemsize}") + random.integers(-2, 3, values.shape, dtype=np.int8)
     moved = moved.astype(f"i{values.dtype.itemsize}").view(dtype)
-    wrong = ~(
-        (moved.astype(np.float32) >= ends[:, :1].astype(np.float32))
-        & (moved.astype(np.float32) <= ends[:, 1:].astype(np.float32))
-    )
+    wrong = ~((moved.astype(np.float32) >= ends[:, :1].astype(np.float32)) & (moved.astype(np.float32) <= ends[:, 1:].astype(np.float32)))
     result = np.where(wrong, ends[:, :1], moved)
     result[:, 3], result[:, 11] = ends[:, 0], ends[:, 1]
     return result
@@ -129,11 +124,7 @@ def compare(fmt: AffineFormat, count: int) -> Iterator[Comparison]:
         found = Comparison("quantize", fmt.name, inputs)
         found.scales, found.negative_scales = ours.scales.size, int(np.sum(np.signbit(ours.scales)))
         codes = affine.unpack_words(got[0], fmt.bits)
-        for what, theirs, mine in (
-            ("code", codes, ours.codes),
-            ("scale", got[1], ours.scales),
-            ("bias", got[2], ours.offsets),
-        ):
+        for what, theirs, mine in (("code", codes, ours.codes), ("scale", got[1], ours.scales), ("bias", got[2], ours.offsets)):
             _count(found, what, bits_of(theirs), bits_of(mine))
         yield found
 
@@ -152,9 +143,7 @@ def compare(fmt: AffineFormat, count: int) -> Iterator[Comparison]:
             weights = [w.reshape(-1)[: rows * w.shape[-1] * 2].reshape(rows, -1) for w in got]
             parts = [to_mlx(w) if w.dtype != np.uint32 else mx.array(w) for w in weights]
             theirs = from_mlx(mx.quantized_matmul(to_mlx(a), *parts, transpose=True, **options))
-            ours = affine.AffineTensor(
-                format=fmt, codes=affine.unpack_words(weights[0], fmt.bits), scales=weights[1], offsets=weights[2]
-            )
+            ours = affine.AffineTensor(format=fmt, codes=affine.unpack_words(weights[0], fmt.bits), scales=weights[1], offsets=weights[2])
             mine = affine.quantized_matmul(a, ours, contract=fmt.dtype, accumulate=fmt.dtype)
             _count(found, "result", bits_of(theirs), bits_of(mine))
             yield found

@@ -39,10 +39,7 @@ Run = Callable[[Values, int], tuple[Values, Values, Values] | None]
 
 BITS, GROUPS, DTYPES = (2, 3, 4, 8), (32, 64, 128), ("float32", "float16", "bfloat16")
 #: Library -> (environment variable, file).
-SOURCES = {
-    "gptq": ("MXSPEC_GPTQ_SOURCE", "quant.py"),
-    "llm-awq": ("MXSPEC_LLM_AWQ_SOURCE", "awq/quantize/quantizer.py"),
-}
+SOURCES = {"gptq": ("MXSPEC_GPTQ_SOURCE", "quant.py"), "llm-awq": ("MXSPEC_LLM_AWQ_SOURCE", "awq/quantize/quantizer.py")}
 
 
 def find_source(library: str) -> Path:
@@ -160,9 +157,7 @@ def main() -> None:
     found = list(run_all(asked.groups))
     totals: dict[str, Counter[str]] = {}
     for c in found:
-        totals.setdefault(c.inputs.partition(":")[0], Counter()).update(
-            compared=c.compared, different=c.different, groups=c.scales
-        )
+        totals.setdefault(c.inputs.partition(":")[0], Counter()).update(compared=c.compared, different=c.different, groups=c.scales)
     sources = {name: hashlib.sha256(find_source(name).read_bytes()).hexdigest() for name in SOURCES}
     document = {
         "libraries": {"torch": version("torch")}, "sources": sources, "environment": describe_environment(),

@@ -56,7 +56,11 @@ def compare(name: str) -> Document:
         record["environment"] |= {"device": "CPU", "libraries": list_versions()}
         return record
     record["environment"] |= target.MXSPEC_SURROUNDINGS
-    return {**record, "counterpart": adapter.counterpart, "with the counterpart's": [asdict(c) for c in compare_counterpart(adapter, target)]}
+    return {
+        **record,
+        "counterpart": adapter.counterpart,
+        "with the counterpart's": [asdict(c) for c in compare_counterpart(adapter, target)],
+    }
 
 
 def judge(name: str, into: Path, seconds: float) -> tuple[Document | None, str]:
@@ -135,7 +139,9 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="print the table of the results in the folder, and run nothing")
     options = parser.parse_args()
     if options.markdown:
-        print("\n".join([HEAD, *(describe_result(n, options.into) for n in sorted(list_targets()) if (options.into / f"{n}.json").exists())]))
+        print(
+            "\n".join([HEAD, *(describe_result(n, options.into) for n in sorted(list_targets()) if (options.into / f"{n}.json").exists())])
+        )
         return 0
     if options.compare:
         _write(options.json, compare(options.compare))

@@ -72,10 +72,7 @@ def list_peers() -> tuple[Peer, ...]:
     for adapter in known_adapters().values():
         if adapter.library.environment is not None and adapter.kept is Kept.PEER:
             members.setdefault(adapter.library.environment, []).append(adapter)
-    return tuple(
-        Peer(name, tuple(dict.fromkeys(a.library for a in adapters)), tuple(adapters))
-        for name, adapters in members.items()
-    )
+    return tuple(Peer(name, tuple(dict.fromkeys(a.library for a in adapters)), tuple(adapters)) for name, adapters in members.items())
 
 
 def make_other(release: Release) -> Peer:
@@ -130,12 +127,8 @@ def record(peer: Peer, python: Path) -> dict[str, object]:
             for requirement in document["requirements"]:
                 requirement["failing_cases"] = requirement["failing_cases"][:3]
             judged.append(document)
-        packages = subprocess.run(
-            [python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True
-        ).stdout
-        wanted = {
-            _canonical(re.split(r"[=\[ ]", p)[0]) for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")
-        }
+        packages = subprocess.run([python, "-m", "pip", "list", "--format=json"], capture_output=True, text=True, check=True).stdout
+        wanted = {_canonical(re.split(r"[=\[ ]", p)[0]) for p in (*peer.packages, *peer.bare_packages, "numpy", "ml_dtypes")}
         return {
             "peer": peer.name,
             "packages": {p["name"]: p["version"] for p in json.loads(packages) if _canonical(p["name"]) in wanted},
@@ -153,9 +146,7 @@ def main() -> int:
     """Run the peers named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(p.name for p in PEERS))
-    parser.add_argument(
-        "--python", action="append", default=[], metavar="NAME=PATH", help="use this interpreter instead"
-    )
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="use this interpreter instead")
     options = parser.parse_args()
     given = dict(p.split("=", 1) for p in options.python)
     unknown = {*options.names, *given} - {p.name for p in PEERS}
@@ -176,9 +167,7 @@ def main() -> int:
         witnesses = document["witness"]
         assert isinstance(witnesses, list)
         different = sum(w["different"] for w in witnesses)
-        print(
-            f"{peer.name}: {sum(w['compared'] for w in witnesses)} comparisons, {different} different -> {out.relative_to(ROOT)}"
-        )
+        print(f"{peer.name}: {sum(w['compared'] for w in witnesses)} comparisons, {different} different -> {out.relative_to(ROOT)}")
         bad += different
     if skipped:
         print(f"not run: {', '.join(skipped)}")

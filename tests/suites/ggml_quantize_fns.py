@@ -30,7 +30,9 @@ def build_shim() -> str:
     """The library that is put in front of ggml's. Raises CalledProcessError."""
     folder = tempfile.mkdtemp(prefix="mxspec-ggml-")
     library = str(Path(folder) / "traits.so")
-    subprocess.run(["cc", "-std=c99", "-O1", "-shared", "-fPIC", str(Path(__file__).with_name("ggml_traits.c")), "-o", library, "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-std=c99", "-O1", "-shared", "-fPIC", str(Path(__file__).with_name("ggml_traits.c")), "-o", library, "-ldl"], check=True
+    )
     return library
 
 
@@ -71,7 +73,12 @@ def quantize_fns(impl: Any) -> None:
     """The program must end with 0, with the implementation in the place of ggml's."""
     options = {"tensor_scale": _NEUTRAL.get(impl.TENSOR_SCALE, 1.0)} if impl.fmt == "nvfp4" else {}
     ask, answer = os.pipe(), os.pipe()
-    environment = os.environ | {"LD_PRELOAD": build_shim(), "MX_TYPE": str(_TYPES[impl.fmt]), "MX_ASK": str(ask[1]), "MX_ANSWER": str(answer[0])}
+    environment = os.environ | {
+        "LD_PRELOAD": build_shim(),
+        "MX_TYPE": str(_TYPES[impl.fmt]),
+        "MX_ASK": str(ask[1]),
+        "MX_ANSWER": str(answer[0]),
+    }
     with os.fdopen(ask[0], "rb") as questions, os.fdopen(answer[1], "wb") as answers:
         program = subprocess.Popen(
             [os.environ["GGML_TEST"]], env=environment, pass_fds=(ask[1], answer[0]), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,

@@ -52,9 +52,7 @@ def main() -> int:
             if target.stem != "planted_base":
                 rows[target.stem] = [run(target, seed, Path(folder)) for seed in arguments.seeds]
                 for r in rows[target.stem]:
-                    print(
-                        f"{target.stem:16} {r['seconds']:6.1f} s  {'; '.join(c['cause'] for c in r['causes']) or 'NOT FOUND'}"
-                    )
+                    print(f"{target.stem:16} {r['seconds']:6.1f} s  {'; '.join(c['cause'] for c in r['causes']) or 'NOT FOUND'}")
     good = all(r["causes"] and r["seconds"] <= LIMIT for row in rows.values() for r in row)
     document = {
         "command": "mxspec fuzz TARGET --minutes 1 --stop-on-first --jobs 2 --seed SEED",

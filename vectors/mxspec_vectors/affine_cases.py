@@ -89,9 +89,7 @@ def read_affine_groups(document: Mapping[str, Any]) -> tuple[AffineGroupCase, ..
             codes = read_codes(expected["codes"], digits)
             answer = AffineAnswer(codes, _read_words(expected["scale"], fmt)[0], _read_offset(expected["offset"], fmt))
             answers |= dict.fromkeys(expected["profiles"], answer)
-        cases.append(
-            AffineGroupCase(entry["id"], entry["topic"], _read_words(entry["x"], fmt), answers, tuple(entry["flags"]))
-        )
+        cases.append(AffineGroupCase(entry["id"], entry["topic"], _read_words(entry["x"], fmt), answers, tuple(entry["flags"])))
     return tuple(cases)
 
 

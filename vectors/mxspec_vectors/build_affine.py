@@ -55,12 +55,7 @@ def document_groups(fmt: AffineFormat, inputs: Sequence[GroupInput]) -> Document
         entries = []
         for profile, (codes, scales, offsets) in answers.items():
             offset = hex_floats(offsets[row]) if fmt.offset is Offset.BIAS else f"{int(offsets[row]):02x}"
-            entries.append(
-                (
-                    profile,
-                    {"codes": hex_words(codes[row], code_digits), "scale": hex_floats(scales[row]), "offset": offset},
-                )
-            )
+            entries.append((profile, {"codes": hex_words(codes[row], code_digits), "scale": hex_floats(scales[row]), "offset": offset}))
         identity = {"operation": "quantize_affine", "format": fmt.name, **question}
         cases.append(
             {

@@ -43,7 +43,6 @@ def _choose_scales(scale: ScaleFormat) -> tuple[int, ...]:
     return _SCALES.get(scale.name, tuple(dict.fromkeys(ends)))
 
 
-
 #: Tensor maxima under which every scale byte is decoded, and those under which a few are.
 _FULL_TENSORS = ("unit", "odd", "tiny")
 _SHORT_TENSORS = ("one", "third", "thousandth", "large", "huge", "subnormal", "zero")
@@ -68,9 +67,7 @@ def build_dequantize(fmt_name: str) -> Document:
     """The dequantize file: all codes under chosen scales, chosen codes under all scales, digests of everything."""
     fmt = get_block(fmt_name)
     profiles = list_joined(fmt)
-    document = make_header(
-        "dequantize", fmt_name, [p.id for p in profiles], ("decode-table", "e8m0-edges", "int8", "order")
-    )
+    document = make_header("dequantize", fmt_name, [p.id for p in profiles], ("decode-table", "e8m0-edges", "int8", "order"))
     tensors: list[int | None] = [None]
     if fmt.has_tensor_scale:
         tensors += [TENSOR_AMAXES[n] for n in (*_FULL_TENSORS, *_SHORT_TENSORS)]

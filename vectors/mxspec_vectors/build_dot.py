@@ -56,9 +56,7 @@ def build_dot(name: str) -> Document:
 def _make_case(name: str, desk: Desk, given: DotInput, tables: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     sides = {"a": desk.a.side, "b": desk.b.side}
     operands = make_operands(sides, tables, given.shape, given.recipe)
-    scales = {
-        f"{w}_tensor_scale": f"{bits:08x}" for w, bits in zip("ab", given.tensor_scales, strict=True) if bits is not None
-    }
+    scales = {f"{w}_tensor_scale": f"{bits:08x}" for w, bits in zip("ab", given.tensor_scales, strict=True) if bits is not None}
     question = {"shape": list(given.shape), "out": given.out, **scales, **operands}
     identity = {"operation": "dot", "format": name, **question}
     found = allow_case(name, question)
@@ -98,9 +96,7 @@ def allow_case(name: str, entry: Mapping[str, Any]) -> dict[str, tuple[str, str]
     sums = _refine(dot.sum_products(a, b), a, b)
     found = {}
     for accumulator in CLASSES:
-        allowed = dot.allow_outputs(
-            sums, dot.get_accumulator(accumulator), entry["out"], tensor_scale=a.tensor_scale * b.tensor_scale
-        )
+        allowed = dot.allow_outputs(sums, dot.get_accumulator(accumulator), entry["out"], tensor_scale=a.tensor_scale * b.tensor_scale)
         ends = _bound_overflows(allowed, dot.get_accumulator(accumulator), a, b, entry["out"])
         if ((ends[0] == -np.inf) & (ends[1] == np.inf)).any():
             continue  # nothing is proven: partial sums may overflow, and infinities cancel

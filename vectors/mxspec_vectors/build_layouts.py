@@ -107,10 +107,7 @@ def build_layout(name: str) -> Document:
 def _make_cases(layout: Layout, flags: list[str]) -> Iterator[dict[str, Any]]:
     for shape in choose_shapes(layout):
         for plane in choose_planes(layout, shape):
-            items = {
-                f: number_items(prod(_part_shape(f, shape)), _allowed(f), plane).reshape(_part_shape(f, shape))
-                for f in layout.fields
-            }
+            items = {f: number_items(prod(_part_shape(f, shape)), _allowed(f), plane).reshape(_part_shape(f, shape)) for f in layout.fields}
             given = {f.part.value: _hex_items(f, numbers) for f, numbers in items.items()}
             identity = {"operation": "layout", "format": layout.name, "shape": list(shape), **given}
             name = "scrambled" if plane is None else plane

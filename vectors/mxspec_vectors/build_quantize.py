@@ -30,9 +30,7 @@ from mxspec_vectors.inputs import quantize_inputs, quantize_recipes
 from mxspec_vectors.profile_order import list_joined
 
 
-def _quantize_answers(
-    cases: Sequence[Input], fmt: BlockFormat, profile: Profile, entries: dict[int, dict[str, str]]
-) -> list[Any]:
+def _quantize_answers(cases: Sequence[Input], fmt: BlockFormat, profile: Profile, entries: dict[int, dict[str, str]]) -> list[Any]:
     """For each case the list of legal answers, or None where the profile refuses the case."""
     answers: list[Any] = [None] * len(cases)
     batches: dict[int | None, list[int]] = {}
@@ -87,15 +85,8 @@ def _whole_tensor_answer(case: Input, fmt: BlockFormat, profile: Profile, entrie
     if case.block is not None and profile.steps(with_tensor_scale=two_level).alternative is not None:
         return None  # the choice between two scales is one for a tile, which is not modelled
     scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
-    result = mxspec.quantize(
-        case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
-    )
-    return [
-        {
-            "scale": hex_words(result.scales.reshape(-1), 2),
-            "codes": hex_words(result.codes.reshape(-1), code_digits(fmt)),
-        }
-    ]
+    result = mxspec.quantize(case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale)
+    return [{"scale": hex_words(result.scales.reshape(-1), 2), "codes": hex_words(result.codes.reshape(-1), code_digits(fmt))}]
 
 
 def build_quantize(fmt_name: str) -> Document:

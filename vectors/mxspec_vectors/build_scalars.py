@@ -16,16 +16,7 @@ from mxspec.rounding import DETERMINISTIC, Overflow
 from mxspec.stepfunctions import find_float32_steps
 from mxspec_vectors.document import Document, case_id
 from mxspec_vectors.entries import cut_chunks, group_answers, hex_floats, hex_words, list_binades, make_header
-from mxspec_vectors.points import (
-    FLT_MAX,
-    INF,
-    QUIET_NAN,
-    SIGN,
-    bits_value,
-    float_bits,
-    neighbours,
-    walking_ones,
-)
+from mxspec_vectors.points import FLT_MAX, INF, QUIET_NAN, SIGN, bits_value, float_bits, neighbours, walking_ones
 
 _ENCODE_FLAGS = {
     "tie-even": ("ties-away", "ties-to-zero"),
@@ -101,10 +92,7 @@ def build_encode(name: str) -> Document:
                 continue
             for number, chunk in enumerate(cut_chunks(bits, 128)):
                 x = np.array(chunk, np.uint32).view(np.float32)
-                answers = [
-                    (r.value, hex_words(mxspec.encode(x, name, rounding=r, overflow=overflow), 2))
-                    for r in DETERMINISTIC
-                ]
+                answers = [(r.value, hex_words(mxspec.encode(x, name, rounding=r, overflow=overflow), 2)) for r in DETERMINISTIC]
                 question = {"overflow": overflow.value, "x": hex_words(chunk, 8)}
                 expect = group_answers(answers, "codes", by="roundings")
                 identity = {"operation": "encode", "format": name, "nan": document["nan"], **question}

@@ -22,25 +22,8 @@ from mxspec.stepfunctions import Compute, rule_steps, scale_steps
 from mxspec.tensorscale import bind_arrays, derive_tensor_scale
 from mxspec_vectors.compact.scales import look_up_scales, read_scale_tables
 from mxspec_vectors.document import Document, VectorError, case_id
-from mxspec_vectors.entries import (
-    cut_chunks,
-    has_level,
-    hex_words,
-    make_header,
-    native_tensor_scale,
-    tensor_scale_entry,
-)
-from mxspec_vectors.points import (
-    FLT_MAX,
-    INF,
-    ORDINARY_AMAXES,
-    QUIET_NAN,
-    TENSOR_AMAXES,
-    bits_value,
-    float_bits,
-    neighbours,
-    walking_ones,
-)
+from mxspec_vectors.entries import cut_chunks, has_level, hex_words, make_header, native_tensor_scale, tensor_scale_entry
+from mxspec_vectors.points import FLT_MAX, INF, ORDINARY_AMAXES, QUIET_NAN, TENSOR_AMAXES, bits_value, float_bits, neighbours, walking_ones
 from mxspec_vectors.profile_order import list_joined
 from mxspec_vectors.recipes import STEP_CASE, bfloat16_magnitudes, neighbours_of
 from mxspec_vectors.scale_table import REFUSED, ScaleTable, complete_table, find_dense_steps
@@ -211,9 +194,7 @@ def _step_runs(
             yield _Run(chunk, profile.id, None if place is None else ["steps", *place, part])
 
 
-def _make_case(
-    fmt: BlockFormat, tensor: int | None, entry: dict[str, str] | None, run: _Run
-) -> tuple[str, dict[str, Any]]:
+def _make_case(fmt: BlockFormat, tensor: int | None, entry: dict[str, str] | None, run: _Run) -> tuple[str, dict[str, Any]]:
     """A case's id and the case without its answers: maxima under one tensor scale."""
     question: dict[str, Any] = {} if entry is None else {"tensor_scale": entry}
     question["amax"] = hex_words(run.amaxes, 8)
@@ -247,9 +228,7 @@ def _bfloat16_cases(fmt: BlockFormat, settings: Sequence[Setting]) -> list[dict[
             question["amax"] = bfloat16_magnitudes(kind).astype(">u4").tobytes().hex()
             identity = {"operation": "scale", "format": fmt.name, **question}
             key = case_id(f"bfloat16-{_name(tensor)}-{kind}", identity)
-            rows.append(
-                {"id": key, "topic": topic, "flags": list(_flags(fmt)), "tensor": number, "recipe": ["bfloat16", kind]}
-            )
+            rows.append({"id": key, "topic": topic, "flags": list(_flags(fmt)), "tensor": number, "recipe": ["bfloat16", kind]})
     return rows
 
 
@@ -311,14 +290,10 @@ def _nvfp4_scale_details(tensor: int | None) -> set[int]:
 def _scale_value(profile: Profile, tensor: int | None) -> Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint32]]:
     """Bits of the number that becomes the scale byte, as a function of the maximum's bits."""
     form = profile.steps(with_tensor_scale=tensor is not None)
-    bindings: dict[str, Any] = (
-        {} if tensor is None else dict(bind_arrays(profile, derive_tensor_scale(tensor, profile)))
-    )
+    bindings: dict[str, Any] = {} if tensor is None else dict(bind_arrays(profile, derive_tensor_scale(tensor, profile)))
 
     def value(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-        values: npt.NDArray[np.float32] = evaluate(
-            form.scale.value, {**bindings, "amax": bits.view(np.float32)}, ARRAYS
-        )
+        values: npt.NDArray[np.float32] = evaluate(form.scale.value, {**bindings, "amax": bits.view(np.float32)}, ARRAYS)
         return values.view(np.uint32)
 
     return value

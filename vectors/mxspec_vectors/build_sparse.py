@@ -50,8 +50,7 @@ def document_sparse(fmt: SparseFormat, cases: Sequence[dict[str, Any]]) -> Docum
         "zeros": hex_codes(zeros_of(fmt), fmt),
         "patterns": [{"nibble": nibble, "kept": list(kept)} for nibble, kept in KEPT.items()],
         "flags": {
-            f: {"note": FLAGS[f].note, "source": FLAGS[f].source, "kind": FLAGS[f].kind, "evidence": FLAGS[f].evidence}
-            for f in flags
+            f: {"note": FLAGS[f].note, "source": FLAGS[f].source, "kind": FLAGS[f].kind, "evidence": FLAGS[f].evidence} for f in flags
         },
         "cases": list(cases),
     }
@@ -104,8 +103,7 @@ def _with_magnitudes(groups: Sequence[Sequence[int]], fmt: SparseFormat, turn: i
     sizes = _by_magnitude(fmt)
     signs = scramble(4 * len(groups), turn).reshape(-1, 4)
     return np.array(
-        [[sizes[m][int(s) % len(sizes[m])] for m, s in zip(g, own, strict=True)] for g, own in zip(groups, signs, strict=True)],
-        np.uint8,
+        [[sizes[m][int(s) % len(sizes[m])] for m, s in zip(g, own, strict=True)] for g, own in zip(groups, signs, strict=True)], np.uint8
     )
 
 

@@ -58,11 +58,7 @@ def _stochastic_points(fmt: ScalarFormat, sr_bits: int) -> Iterable[tuple[int, i
     """(float32 bits, random word): between neighbours at several fractions, with the words around the threshold."""
     top = (1 << sr_bits) - 1
     stream = Stream(sr_bits)
-    gaps = (
-        range(fmt.max_code)
-        if fmt.max_code < 32
-        else [m for m in range(fmt.max_code) if m < 10 or m % 7 == 0 or m > fmt.max_code - 3]
-    )
+    gaps = range(fmt.max_code) if fmt.max_code < 32 else [m for m in range(fmt.max_code) if m < 10 or m % 7 == 0 or m > fmt.max_code - 3]
     for m in gaps:
         low, high = fmt.magnitude(m), fmt.magnitude(m + 1)
         for fraction in (*(Fraction(n, 1 << 24) for n in (0, 1 << 16, 1 << 23, 0x4DB6DB, 0xFF0000)), None):

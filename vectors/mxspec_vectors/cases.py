@@ -426,9 +426,7 @@ def _read_layout(entry: Mapping[str, Any], layout: Layout, masks: Mapping[str, s
         topic=entry["topic"],
         shape=shape,
         parts=tuple(
-            read_codes(entry[f.part.value], 1 if f.packing.width <= 4 else 2).reshape(
-                (*shape[:-1], shape[-1] // f.covers)
-            )
+            read_codes(entry[f.part.value], 1 if f.packing.width <= 4 else 2).reshape((*shape[:-1], shape[-1] // f.covers))
             for f in layout.fields
         ),
         data=data,

@@ -92,12 +92,7 @@ def _head_of(document: Document) -> dict[str, Any]:
 def _digest_pieces(document: Document) -> _Digestible:
     names = tuple(document.get("profiles", ()))
     cases = [
-        _Content(
-            case["id"],
-            _hash(asked(case)),
-            _answers_of(case["expect"]),
-            names.index(case["of"]) if "of" in case else -1,
-        )
+        _Content(case["id"], _hash(asked(case)), _answers_of(case["expect"]), names.index(case["of"]) if "of" in case else -1)
         for case in document["cases"]
     ]
     heads = _answers_of(document["digests"]) if document["operation"] == "dequantize" else {}

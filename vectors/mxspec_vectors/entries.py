@@ -76,12 +76,7 @@ def row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
 
 def make_header(operation: str, fmt: str, profiles: Sequence[str] | None, flags: Iterable[str]) -> Document:
     """What a vector file begins with; its flags are those named, with their notes."""
-    document: Document = {
-        "schema": f"mxspec-vectors/{VERSION}/{operation}",
-        "operation": operation,
-        "format": fmt,
-        "licence": "CC0-1.0",
-    }
+    document: Document = {"schema": f"mxspec-vectors/{VERSION}/{operation}", "operation": operation, "format": fmt, "licence": "CC0-1.0"}
     if profiles is not None:
         document["profiles"] = list(profiles)
     document["flags"] = {

@@ -78,9 +78,7 @@ def list_ranges(low: int, high: int) -> Iterator[Pattern]:
         low += size
 
 
-def write_answers(
-    rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k: int, about: Sequence[str] = ()
-) -> str:
+def write_answers(rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k: int, about: Sequence[str] = ()) -> str:
     """Text for `$readmemh`: for each block the patterns of right answers, and those under which OCP leaves the answer open."""
     width = 8 * k + 8
     head = (
@@ -92,10 +90,7 @@ def write_answers(
     lines = [f"// {line}" for line in head]
     for number, kinds in enumerate(rows):
         for kind, patterns in enumerate(kinds):
-            lines += [
-                f"{kind:02x}{number:04x}{mask:0{width // 4}x}{bits & mask:0{width // 4}x}"
-                for bits, mask in dict.fromkeys(patterns)
-            ]
+            lines += [f"{kind:02x}{number:04x}{mask:0{width // 4}x}{bits & mask:0{width // 4}x}" for bits, mask in dict.fromkeys(patterns)]
     return "\n".join(lines) + "\n"
 
 
@@ -133,12 +128,7 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
     elif kind == "c":
         prefix = stem.replace("-", "_").replace(".", "_")
         text = f"/* {about} */\n#include <stdint.h>\n#define {prefix.upper()}_CASES {len(tables['ids'])}\n"
-        for key, c_type, digits in (
-            ("x", "uint32_t", 8),
-            ("tensor_amax", "uint32_t", 8),
-            ("scale", "uint8_t", 2),
-            ("codes", "uint8_t", 2),
-        ):
+        for key, c_type, digits in (("x", "uint32_t", 8), ("tensor_amax", "uint32_t", 8), ("scale", "uint8_t", 2), ("codes", "uint8_t", 2)):
             text += _c_array(f"{prefix}_{key}", tables[key], c_type, digits)
         names = ",".join(f'"{i}"' for i in tables["ids"])
         text += f"static const char *const {prefix}_ids[] = {{{names}}};\n"

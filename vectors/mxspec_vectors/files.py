@@ -22,6 +22,7 @@ NUMERIC_OPERATIONS = ("encode", "decode", "scale", "quantize", "dequantize", "st
 FURTHER_OPERATIONS = ("quantize_affine", "dequantize_affine", "layout", "sparse", "dot")
 OPERATIONS = (*NUMERIC_OPERATIONS, *FURTHER_OPERATIONS)
 
+
 def vectors_root() -> Path:
     """The folder of the vectors that this package ships."""
     return Path(str(files("mxspec_vectors"))) / VERSION
@@ -174,9 +175,7 @@ def check_replaceable(root: Path) -> None:
     strangers = sorted(name for name in names if not (_is_vector_name(name) and (known is None or name in known)))
     if strangers or not (root / "index.json").exists():
         what = f"files that are no vectors, {strangers[0]} among them" if strangers else "no index.json"
-        raise VectorError(
-            f"{root} is not empty and holds {what}; name a new folder, an empty one, or one that holds vectors"
-        )
+        raise VectorError(f"{root} is not empty and holds {what}; name a new folder, an empty one, or one that holds vectors")
 
 
 def _list_known(root: Path) -> set[str] | None:

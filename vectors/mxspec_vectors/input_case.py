@@ -40,9 +40,7 @@ def single_block(lanes: list[int], largest: int, k: int, position: int) -> tuple
     return (place_largest(lanes, largest, k, position),)
 
 
-def full_block(
-    points: list[int], largest: int, k: int, position: int, turn: int, sign: int
-) -> tuple[tuple[int, ...], ...]:
+def full_block(points: list[int], largest: int, k: int, position: int, turn: int, sign: int) -> tuple[tuple[int, ...], ...]:
     """One row of k lanes: `largest` at `position`, the points around it, repeated until no lane is left.
 
     turn: the point at which the lanes begin, so that over several blocks each point comes to lie in each lane. Signs

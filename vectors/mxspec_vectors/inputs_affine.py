@@ -91,19 +91,9 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
     yield spread("negative", "affine-range", lambda i: -5 - Fraction(i * 37 % group, group), "affine-range")
     yield spread("from-zero", "affine-range", lambda i: Fraction(i * 11 % group, 16), "affine-range")
     yield spread("to-zero", "affine-range", lambda i: -Fraction(i * 11 % group, 16), "affine-range")
-    yield spread(
-        "mirrored",
-        "affine-range",
-        lambda i: Fraction((i * 13 % group) * 2 - group + 1, 7),
-        "affine-range",
-        "negative-scale",
-    )
-    yield spread(
-        "mostly-negative", "affine-range", lambda i: Fraction(i * 29 % group, 64) - 3, "affine-range", "negative-scale"
-    )
-    yield spread(
-        "mostly-positive", "affine-range", lambda i: 3 - Fraction(i * 29 % group, 64), "affine-range", "negative-scale"
-    )
+    yield spread("mirrored", "affine-range", lambda i: Fraction((i * 13 % group) * 2 - group + 1, 7), "affine-range", "negative-scale")
+    yield spread("mostly-negative", "affine-range", lambda i: Fraction(i * 29 % group, 64) - 3, "affine-range", "negative-scale")
+    yield spread("mostly-positive", "affine-range", lambda i: 3 - Fraction(i * 29 % group, 64), "affine-range", "negative-scale")
 
     # Midpoints between codes, exactly, and the values beside them; the step is a power of two.
     step = Fraction(1, 4)
@@ -124,47 +114,26 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
         yield GroupInput(slug, "mixture", _fill(placed, group), ("scale-bits",))
 
     # One value in each group, and what lies near one.
-    for slug, value in (
-        ("one", Fraction(1)),
-        ("minus-one", Fraction(-1)),
-        ("third", Fraction(1, 3)),
-        ("small", Fraction(1, 3000)),
-    ):
+    for slug, value in (("one", Fraction(1)), ("minus-one", Fraction(-1)), ("third", Fraction(1, 3)), ("small", Fraction(1, 3000))):
         yield GroupInput(f"constant-{slug}", "constant", (bits(value),) * group, ("constant",))
     yield GroupInput("constant-tiny", "constant", (bits(scalar.min_subnormal),) * group, ("constant",))
     one = bits(1)
     yield GroupInput("almost-constant", "constant", _fill([one, one + 1], group), ("constant",))
     zero, minus_zero = bits(0), round_bits(0, scalar, negative_zero=True)
     yield GroupInput("zeros", "zero-block", (zero,) * group, ("constant",))
-    yield GroupInput(
-        "zeros-of-both-signs", "zero-block", _fill([zero, minus_zero, minus_zero], group), ("constant", "zero-sign")
-    )
+    yield GroupInput("zeros-of-both-signs", "zero-block", _fill([zero, minus_zero, minus_zero], group), ("constant", "zero-sign"))
     yield GroupInput("negative-zeros", "zero-block", (minus_zero,) * group, ("constant", "zero-sign"))
 
     # Ranges that a dtype's ends, its subnormals, or a constant in the code meet.
-    exponents = (
-        (-30, -24, -17, -14, -9, 0, 7, 14) if scalar.name == "float16" else (-130, -100, -40, -24, -17, 0, 14, 60, 120)
-    )
+    exponents = (-30, -24, -17, -14, -9, 0, 7, 14) if scalar.name == "float16" else (-130, -100, -40, -24, -17, 0, 14, 60, 120)
     for exponent in exponents:
         slug = f"exponent-{exponent}" if exponent >= 0 else f"exponent-m{-exponent}"
         yield spread(slug, "affine-extreme", partial(_times, Fraction(2) ** exponent, group), "affine-extreme")
     top = decode_real(scalar.max_code, scalar).value
-    yield spread(
-        "largest",
-        "affine-extreme",
-        lambda i: top if i % 3 == 0 else -top if i % 7 == 0 else Fraction(i),
-        "affine-extreme",
-    )
-    yield spread(
-        "outlier",
-        "affine-extreme",
-        lambda i: 1000 if i == 3 else Fraction(i * 31 % group - group // 2, group),
-        "affine-extreme",
-    )
+    yield spread("largest", "affine-extreme", lambda i: top if i % 3 == 0 else -top if i % 7 == 0 else Fraction(i), "affine-extreme")
+    yield spread("outlier", "affine-extreme", lambda i: 1000 if i == 3 else Fraction(i * 31 % group - group // 2, group), "affine-extreme")
     # 16-bit floats that are other numbers in the other 16-bit dtype, all of them ordinary.
-    yield spread(
-        "sixteen-bits", "affine-extreme", lambda i: Fraction(256 + i * 41 % 256, 256) * (-1) ** i, "scale-bits"
-    )
+    yield spread("sixteen-bits", "affine-extreme", lambda i: Fraction(256 + i * 41 % 256, 256) * (-1) ** i, "scale-bits")
 
     stream = Stream(fmt.bits * 1000 + fmt.group)
     for number in range(6):
@@ -181,9 +150,7 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
         ("minus-inf", "inf", [(scalar.inf_code or 0) | scalar.sign_bit]),
         ("both-inf", "inf", [scalar.inf_code or 0, (scalar.inf_code or 0) | scalar.sign_bit]),
     ):
-        yield GroupInput(
-            slug, topic, (*finite[: group - len(special)], *special), ("nan-lost" if topic == "nan" else "inf-block",)
-        )
+        yield GroupInput(slug, topic, (*finite[: group - len(special)], *special), ("nan-lost" if topic == "nan" else "inf-block",))
     yield GroupInput("all-nan", "nan", (scalar.nan_code or 0,) * group, ("nan-lost",))
 
 
@@ -204,19 +171,11 @@ def _list_stored(fmt: AffineFormat) -> Iterator[StoredGroup]:
         return tuple((start + i * 7 + i // (bins + 1)) % (bins + 1) for i in range(group))
 
     def stored(slug: str, topic: str, scale: Fraction, offset: Fraction | int, number: int, *flags: str) -> StoredGroup:
-        return StoredGroup(
-            slug, topic, codes(number * 3), bits(scale), bits(offset) if is_bias else int(offset), flags or ("basic",)
-        )
+        return StoredGroup(slug, topic, codes(number * 3), bits(scale), bits(offset) if is_bias else int(offset), flags or ("basic",))
 
     offsets: tuple[tuple[str, Fraction | int], ...]
     if is_bias:
-        offsets = (
-            ("zero", 0),
-            ("half", Fraction(-1, 2)),
-            ("third", Fraction(-4, 3)),
-            ("positive", Fraction(7, 5)),
-            ("large", -100),
-        )
+        offsets = (("zero", 0), ("half", Fraction(-1, 2)), ("third", Fraction(-4, 3)), ("positive", Fraction(7, 5)), ("large", -100))
     else:
         offsets = tuple((f"z{z}", z) for z in dict.fromkeys((0, 1, bins // 2, bins // 2 + 1, bins)))
     scales = (
@@ -237,12 +196,7 @@ def _list_stored(fmt: AffineFormat) -> Iterator[StoredGroup]:
         offset = -scale * Fraction(stream.below(bins * 16 + 1), 16) if is_bias else stream.below(bins + 1)
         random_codes = tuple(stream.below(bins + 1) for _ in range(group))
         yield StoredGroup(
-            f"random-{number}",
-            "affine-rounding",
-            random_codes,
-            bits(scale),
-            bits(offset) if is_bias else int(offset),
-            ("affine-order",),
+            f"random-{number}", "affine-rounding", random_codes, bits(scale), bits(offset) if is_bias else int(offset), ("affine-order",)
         )
     ends = (
         ("subnormal", scalar.min_subnormal * 3),

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from mxspec.formats import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    BlockFormat,
-    FloatFormat,
-    power_of_two,
-)
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat, FloatFormat, power_of_two
 from mxspec.reals import decode_real, encode_real
 from mxspec.scales import log2f_thresholds
 from mxspec_vectors.input_case import TOPIC_FLAGS, Input, filler_lanes, full_block, single_block
@@ -73,9 +66,7 @@ def scale_blocks(fmt: BlockFormat, exponents: list[int]) -> Iterator[Input]:
                     slug=f"scale-e{exponent}-{number}{side}",
                     topic="scale-boundary",
                     flags=("scale-rule", "float-log2"),
-                    bits=single_block(
-                        filler_lanes(bits, fmt.k, seed), bits | (SIGN if number % 2 else 0), fmt.k, seed % fmt.k
-                    ),
+                    bits=single_block(filler_lanes(bits, fmt.k, seed), bits | (SIGN if number % 2 else 0), fmt.k, seed % fmt.k),
                 )
 
 
@@ -327,9 +318,7 @@ def special_blocks(fmt: BlockFormat) -> Iterator[Input]:
 
 
 #: The recipe of `position_blocks`.
-POSITIONS = Positions(
-    lanes=tuple(float_bits(Fraction(3 + 2 * i, 16)) for i in range(5)), largest=(float_bits(5), float_bits(6))
-)
+POSITIONS = Positions(lanes=tuple(float_bits(Fraction(3 + 2 * i, 16)) for i in range(5)), largest=(float_bits(5), float_bits(6)))
 
 
 def position_blocks(fmt: BlockFormat) -> Iterator[Input]:

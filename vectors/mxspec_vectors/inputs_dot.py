@@ -227,7 +227,9 @@ class Desk:
             turn = self.choose(other, "turn", "short", writer.numbers(bits=8), 5, 7)
             # No number is beyond float16.
             top = 132 - max(int(np.frexp(np.abs(writer._known[1]).max())[1]) - 9, 0) * (writer.block is not None)
-            spread = [0x21 + 5 * i for i in range(11)] if writer.block is not None and not writer.is_mx else [top - 10 + i for i in range(11)]
+            spread = (
+                [0x21 + 5 * i for i in range(11)] if writer.block is not None and not writer.is_mx else [top - 10 + i for i in range(11)]
+            )
             scales = self.choose(f"{other}_scales", "turn", "spread", spread, 3, 4)
             parts = {which: hot, other: turn, f"{other}_scales": scales}
             shape = (k, 1, k) if which == "a" else (1, k, k)
@@ -306,7 +308,9 @@ class Desk:
             for w in "ab":
                 powers = [self.writer(w).power(p) for p in range(low, high + 1)]
                 parts[f"{w}_scales"] = self.draw(f"{w}_scales", slug, f"around-{low + 1}", powers)
-            yield self.make("interval", slug, "product-width product-output", (1, 2, k) if slug == "ordinary" else (2, 1, k), parts, out=out)
+            yield self.make(
+                "interval", slug, "product-width product-output", (1, 2, k) if slug == "ordinary" else (2, 1, k), parts, out=out
+            )
 
     def scale_codes(self) -> Iterator[DotInput]:
         """The ends of the scale formats."""
@@ -358,7 +362,9 @@ class Desk:
                 where = [f"{which}_scales", 1, 2] if part == "scales" else [which, 1, k - 3]
                 name = f"{slug}-{which}"
                 parts = self.integers(name, k, 14, positive=True)
-                yield self.make(topic, name, "product-nan", (3, 2, k) if which == "a" else (2, 3, k), parts, edits=[[*where, f"{entry:0{digits}x}"]])
+                yield self.make(
+                    topic, name, "product-nan", (3, 2, k) if which == "a" else (2, 3, k), parts, edits=[[*where, f"{entry:0{digits}x}"]]
+                )
 
     def _spoilers(self, writer: OperandWriter) -> Iterator[tuple[str, str, int, str]]:
         """(topic, codes or scales, entry, slug)."""

@@ -158,9 +158,7 @@ def nvfp4_stale_blocks() -> Iterator[Input]:
     for turn, name in enumerate(("odd", "third", "large", "tiny", "huge")):
         tensor = TENSOR_AMAXES[name]
 
-        def stale(
-            slug: str, topic: str, lanes: list[int], first: int, position: int, tensor: int = tensor, name: str = name
-        ) -> Input:
+        def stale(slug: str, topic: str, lanes: list[int], first: int, position: int, tensor: int = tensor, name: str = name) -> Input:
             flags = ("tensor-scale", {"nan": "nan-lost", "inf": "inf-block"}.get(topic, "scale-saturation"))
             return Input(
                 slug=f"stale-{name}-{slug}", topic=topic, flags=flags, bits=single_block(lanes, first, k, position),
@@ -214,9 +212,7 @@ def nvfp4_reciprocal_blocks() -> Iterator[Input]:
     # 2688 / fl(1/3) is nearly 8064 = 7 * 9 * 128: powers of two lie next to 7/2 and 7/4 under scales of 9/8 * 2**n.
     for number, exponent in enumerate((1, -2, 4)):
         largest = float_bits(Fraction(27, 4) * power_of_two(exponent) / 8064) + 0x1000 >> 13 << 13
-        powers = [
-            float_bits(Fraction(7, 2) * Fraction(9, 8) * power_of_two(exponent - j) / 8064 * (1 << 12)) for j in (0, 1)
-        ]
+        powers = [float_bits(Fraction(7, 2) * Fraction(9, 8) * power_of_two(exponent - j) / 8064 * (1 << 12)) for j in (0, 1)]
         lanes = [scale_bits(b, -12) + 0x8000 >> 16 << 16 for b in powers]
         yield Input(
             slug=f"reciprocal-third-{exponent}", topic="mixture", flags=("order",),
@@ -308,19 +304,13 @@ _ORDER_OF_ERRORS = {
 
 def nvfp4_error_blocks() -> Iterator[Input]:
     for name, bits in _ORDER_OF_ERRORS.items():
-        yield Input(
-            slug=f"error-order-{name}", topic="mixture", flags=("order",), bits=(bits,), tensor_amax=TENSOR_AMAXES[name]
-        )
+        yield Input(slug=f"error-order-{name}", topic="mixture", flags=("order",), bits=(bits,), tensor_amax=TENSOR_AMAXES[name])
 
 
 def nvfp4_tile_cases() -> Iterator[Input]:
     values = [[float_bits(Fraction((7 * r + 11 * c) % 97 + 1, 16 + abs(11 - r))) for c in range(32)] for r in range(32)]
-    rows = tuple(
-        tuple(b | (SIGN if (r + c) % 5 == 0 else 0) for c, b in enumerate(row)) for r, row in enumerate(values)
-    )
-    yield Input(
-        slug="tile-32x32", topic="position", flags=("tile",), bits=rows, tensor_amax=float_bits(40), block=(16, 16)
-    )
+    rows = tuple(tuple(b | (SIGN if (r + c) % 5 == 0 else 0) for c, b in enumerate(row)) for r, row in enumerate(values))
+    yield Input(slug="tile-32x32", topic="position", flags=("tile",), bits=rows, tensor_amax=float_bits(40), block=(16, 16))
     # Two tiles whose maxima lie elsewhere, the other way round, and blocks along the first axis.
     turned = tuple(tuple(rows[31 - r][(5 * c + 3) % 32] for c in range(16)) for r in range(32))
     yield Input(

@@ -10,14 +10,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import (
-    FLOAT32,
-    BlockFormat,
-    ElementFormat,
-    ScalarFormat,
-    floor_log2,
-    power_of_two,
-)
+from mxspec.formats import FLOAT32, BlockFormat, ElementFormat, ScalarFormat, floor_log2, power_of_two
 from mxspec.reals import decode_real, encode_real, make_real
 
 Bits = npt.NDArray[np.uint32]

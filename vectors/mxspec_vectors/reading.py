@@ -123,5 +123,3 @@ def read_json(path: Path, limit: int = MAX_DOCUMENT, *, twice: bool = True) -> A
         return parse_json(data, twice=twice)
     except NotJson as error:
         raise UnreadableFile(f"{path} is not JSON ({error})") from None
-
-

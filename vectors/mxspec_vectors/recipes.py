@@ -112,17 +112,13 @@ class Binades:
         scale = max(exponent - self.emax, -127)
         # The points ascend, and so do their scaled bits.
         reached = self.points[: bisect_right(self.points, largest, key=lambda p: scale_bits(p, scale))]
-        lanes = [
-            scale_bits(reached[(37 * number + i) % len(reached)], scale) if reached else 0 for i in range(k - 1)
-        ]
+        lanes = [scale_bits(reached[(37 * number + i) % len(reached)], scale) if reached else 0 for i in range(k - 1)]
         tiny = 0 if number % 2 else scale_bits(self.smallest, scale - 3)
         lanes[5 * number % (k - 1)] = (tiny, largest, scale_bits(largest, -1))[number % 3]
         kind = (number + number // k) % 4
         sign = _SIGN if kind > 1 else 0
         flipped = kind in (0, 3)
-        signed = [
-            b | (sign ^ _SIGN if flipped and (i + number // 4) % 2 == 0 else sign) for i, b in enumerate(lanes)
-        ]
+        signed = [b | (sign ^ _SIGN if flipped and (i + number // 4) % 2 == 0 else sign) for i, b in enumerate(lanes)]
         return place_largest(signed, largest | sign, k, 11 * number % k)
 
     def as_dict(self) -> dict[str, Any]:
@@ -135,9 +131,7 @@ class Binades:
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Binades:
         """The inverse of `as_dict`."""
-        return cls(
-            _words(entry["points"]), _words(entry["significands"]), entry["emax"], int(entry["smallest"], 16)
-        )
+        return cls(_words(entry["points"]), _words(entry["significands"]), entry["emax"], int(entry["smallest"], 16))
 
 
 #: Recipes of whole blocks, by the name that stands in files.
@@ -164,9 +158,7 @@ def bfloat16_magnitudes(kind: str) -> Words:
 
     Raises ValueError for a kind that is none of `BFLOAT16_KINDS`.
     """
-    first, last = {"zero": (0, 0), "finite": (1, 0x7F7F), "inf": (0x7F80, 0x7F80), "nan": (0x7F81, 0x7FFF)}.get(
-        kind, (0, -1)
-    )
+    first, last = {"zero": (0, 0), "finite": (1, 0x7F7F), "inf": (0x7F80, 0x7F80), "nan": (0x7F81, 0x7FFF)}.get(kind, (0, -1))
     if first > last:
         raise ValueError(f"kind = {kind!r}; allowed are {', '.join(BFLOAT16_KINDS)}")
     return np.arange(first, last + 1, dtype=np.uint32) << np.uint32(16)

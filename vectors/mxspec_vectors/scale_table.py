@@ -29,9 +29,7 @@ _BINADE = 0x00800000
 
 _INF = 0x7F800000
 #: Finite magnitudes: all bfloat16 numbers, among the smaller ones all of eight significant bits, the largest float32.
-_DENSE = np.unique(
-    np.concatenate([bfloat16_magnitudes("finite"), *(np.arange(256) << s for s in range(16)), [_INF - 1]])
-).astype(np.int64)
+_DENSE = np.unique(np.concatenate([bfloat16_magnitudes("finite"), *(np.arange(256) << s for s in range(16)), [_INF - 1]])).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,7 @@ class ScaleTable:
         count = entry.get("count", [1] * len(first))
         if not len(first) == len(scale) == len(count):
             raise VectorError(f"{name}: {len(first)} steps, {len(scale)} scale bytes and {len(count)} counts")
-        steps = [
-            (bits + i * _BINADE, byte + i) for bits, byte, n in zip(first, scale, count, strict=True) for i in range(n)
-        ]
+        steps = [(bits + i * _BINADE, byte + i) for bits, byte, n in zip(first, scale, count, strict=True) for i in range(n)]
         table = cls(np.array([s for s, _ in steps], np.uint32), np.array([b for _, b in steps], np.int16))
         if table.bfloat16_digest() != entry["bfloat16"]:
             raise VectorError(f"{name}: the scale bytes of the bfloat16 maxima have another digest than the file says")

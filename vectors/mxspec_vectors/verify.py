@@ -18,15 +18,11 @@ from mxspec_vectors.reading import UnreadableFile, read_regular
 
 def load_schema(name: str) -> dict[str, Any]:
     """The JSON Schema of one operation, or of the index."""
-    schema: dict[str, Any] = json.loads(
-        files("mxspec_vectors").joinpath(f"schema/{name}.schema.json").read_text("ascii")
-    )
+    schema: dict[str, Any] = json.loads(files("mxspec_vectors").joinpath(f"schema/{name}.schema.json").read_text("ascii"))
     return schema
 
 
-def verify(
-    root: Path | None = None, *, model: bool = True, progress: Callable[[str], None] = lambda _: None
-) -> list[str]:
+def verify(root: Path | None = None, *, model: bool = True, progress: Callable[[str], None] = lambda _: None) -> list[str]:
     """Problems found, in words; an empty list means that all is well.
 
     model: also rebuild every file and compare.

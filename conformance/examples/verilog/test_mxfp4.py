@@ -15,7 +15,9 @@ async def quantizer_follows_mx_floor(dut):
     blocks = read_blocks(os.environ["MXSPEC_BLOCKS"])
     for _ in range(200):
         top = chance.randrange(8, 255)
-        blocks.append([chance.getrandbits(1) << 31 | top - chance.randrange(8) << 23 | chance.choice((0, 1, 2, 3, 5, 7)) << 20 for _ in range(32)])
+        blocks.append(
+            [chance.getrandbits(1) << 31 | top - chance.randrange(8) << 23 | chance.choice((0, 1, 2, 3, 5, 7)) << 20 for _ in range(32)]
+        )
     for x in blocks:
         dut.x.value = sum(bits << 32 * lane for lane, bits in enumerate(x))
         await Timer(1, "step")

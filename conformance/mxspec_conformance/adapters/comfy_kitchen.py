@@ -133,14 +133,14 @@ _EAGER = Adapter(
 
 ADAPTERS = (
     _EAGER,
-    Adapter(
-        name="comfy-kitchen-raw",
-        library=_LIBRARY,
-        about="ComfyUI's kernels, bytes as they are stored",
-        make=partial(_Raw),
-    ),
+    Adapter(name="comfy-kitchen-raw", library=_LIBRARY, about="ComfyUI's kernels, bytes as they are stored", make=partial(_Raw)),
     *(
-        on_gpu(_EAGER, name="comfy-kitchen" if backend == "cuda" else f"comfy-kitchen-{backend}", about=f"ComfyUI's kernels, backend {backend}", make=partial(_Kernels, backend=backend))
+        on_gpu(
+            _EAGER,
+            name="comfy-kitchen" if backend == "cuda" else f"comfy-kitchen-{backend}",
+            about=f"ComfyUI's kernels, backend {backend}",
+            make=partial(_Kernels, backend=backend),
+        )
         for backend in ("cuda", "eager")
     ),
 )

@@ -16,14 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters._convert import (
-    from_torch,
-    pack_nibbles,
-    pack_six_bits,
-    to_torch,
-    unpack_nibbles,
-    unpack_six_bits,
-)
+from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, pack_six_bits, to_torch, unpack_nibbles, unpack_six_bits
 from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
@@ -55,8 +48,7 @@ class _Quantizer:
             "nvfp4": NVFP4PackedCompressor,
         }
         self._schemes: dict[str, Any] = {
-            fmt: QuantizationScheme(targets=["Linear"], **getattr(quant_scheme, preset))
-            for fmt, preset in _PRESETS.items()
+            fmt: QuantizationScheme(targets=["Linear"], **getattr(quant_scheme, preset)) for fmt, preset in _PRESETS.items()
         }
 
     def _tensor(self, x: Any) -> Any:
@@ -136,10 +128,7 @@ def _require_nvfp4(fmt: str) -> None:
 
 
 _LIBRARY = Library(
-    name="compressed-tensors",
-    requires="compressed_tensors",
-    imports="compressed_tensors",
-    packages=(TORCH, "compressed-tensors==0.20.0"),
+    name="compressed-tensors", requires="compressed_tensors", imports="compressed_tensors", packages=(TORCH, "compressed-tensors==0.20.0")
 )
 
 _ON_CPU = (

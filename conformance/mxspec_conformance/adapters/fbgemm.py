@@ -69,11 +69,7 @@ def _import_module(module_name: str) -> Any:
 
 
 _LIBRARY = Library(
-    name="fbgemm",
-    requires="fbgemm-gpu-cpu",
-    imports="fbgemm_gpu",
-    packages=(TORCH,),
-    bare_packages=("fbgemm-gpu-cpu==1.9.0",),
+    name="fbgemm", requires="fbgemm-gpu-cpu", imports="fbgemm_gpu", packages=(TORCH,), bare_packages=("fbgemm-gpu-cpu==1.9.0",)
 )
 
 _ON_CPU = tuple(

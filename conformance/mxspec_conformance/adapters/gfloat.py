@@ -22,13 +22,7 @@ _BLOCKS = {
     "mxint8": "format_info_mxint8",
 }
 _ELEMENTS = ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0")
-_MODES = {
-    "rne": "TiesToEven",
-    "rna": "TiesToAway",
-    "rtz": "TowardZero",
-    "rtn": "TowardNegative",
-    "rtp": "TowardPositive",
-}
+_MODES = {"rne": "TiesToEven", "rna": "TiesToAway", "rtz": "TowardZero", "rtn": "TowardNegative", "rtp": "TowardPositive"}
 
 
 class _Gfloat:
@@ -130,5 +124,7 @@ ADAPTERS = (
         make=_Gfloat,
         profiles={fmt: "gfloat-0.5/mxfp8" if fmt.startswith("mxfp8") else "gfloat-0.5/mx" for fmt in _BLOCKS},
     ),
-    Adapter(name="gfloat-products", kept=Kept.PRODUCTS,library=_LIBRARY, about="NumPy's matmul of numbers that gfloat decodes", make=_Products),
+    Adapter(
+        name="gfloat-products", kept=Kept.PRODUCTS, library=_LIBRARY, about="NumPy's matmul of numbers that gfloat decodes", make=_Products
+    ),
 )

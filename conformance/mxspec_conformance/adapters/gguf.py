@@ -83,12 +83,8 @@ def _refuse_tensor_scale(tensor_scale: float | None) -> None:
 _LIBRARY = Library(name="gguf", requires="gguf", imports="gguf", packages=("gguf==0.19.0",), light=True)
 
 ADAPTERS = (
+    Adapter(name="gguf", library=_LIBRARY, about="llama.cpp's Python package", make=_Gguf, profiles={"mxfp4": "gguf-0.19/mxfp4"}),
     Adapter(
-        name="gguf",
-        library=_LIBRARY,
-        about="llama.cpp's Python package",
-        make=_Gguf,
-        profiles={"mxfp4": "gguf-0.19/mxfp4"},
+        name="gguf-products", kept=Kept.PRODUCTS, library=_LIBRARY, about="NumPy's matmul of numbers that gguf dequantizes", make=_Products
     ),
-    Adapter(name="gguf-products", kept=Kept.PRODUCTS,library=_LIBRARY, about="NumPy's matmul of numbers that gguf dequantizes", make=_Products),
 )

@@ -52,9 +52,7 @@ class _Jax:
         # One shape for all calls, since jit compiles for shapes.
         padded = np.concatenate([blocks, np.zeros((-len(blocks) % _BLOCKS, k), x.dtype)]).reshape(-1, _BLOCKS, k)
         parts = [run(self._jax.numpy.asarray(part)[None], scale) for part in padded]
-        codes, scales = (
-            np.concatenate([np.asarray(part[i])[0] for part in parts])[: len(blocks)].view(np.uint8) for i in (0, 1)
-        )
+        codes, scales = (np.concatenate([np.asarray(part[i])[0] for part in parts])[: len(blocks)].view(np.uint8) for i in (0, 1))
         return codes.reshape(x.shape), scales.reshape(len(x), -1)
 
 
@@ -76,7 +74,5 @@ def _adapter(path: str, *dtypes: str) -> Adapter:
 
 
 ADAPTERS = tuple(
-    _adapter(path, *dtypes)
-    for path in ("eager", "jit")
-    for dtypes in (("float32", "float16", "bfloat16"), ("bfloat16",), ("float16",))
+    _adapter(path, *dtypes) for path in ("eager", "jit") for dtypes in (("float32", "float16", "bfloat16"), ("bfloat16",), ("float16",))
 )

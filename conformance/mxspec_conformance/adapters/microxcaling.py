@@ -74,9 +74,7 @@ class _Microxcaling:
 
 
 _SOURCE = Source("MXSPEC_MICROXCALING_SOURCE", "a checkout of microsoft/microxcaling")
-_LIBRARY = Library(
-    name="microxcaling", requires=_SOURCE.what, imports="mx", source=_SOURCE, packages=(TORCH, "packaging")
-)
+_LIBRARY = Library(name="microxcaling", requires=_SOURCE.what, imports="mx", source=_SOURCE, packages=(TORCH, "packaging"))
 
 
 def _import_library() -> tuple[Any, Any]:
@@ -95,10 +93,7 @@ def _adapter(name: str, rounding: str, dtypes: tuple[str, ...], suffix: str = ""
         library=_LIBRARY,
         about=f"Microsoft's emulation, round={rounding}" + (", in bfloat16" if suffix else ""),
         make=partial(_Microxcaling, rounding, *dtypes),
-        profiles={
-            fmt: f"microxcaling-7bc4195/{'mxint8' if fmt == 'mxint8' else 'mxfp'}/{rounding}{suffix}"
-            for fmt in _ELEMENTS
-        },
+        profiles={fmt: f"microxcaling-7bc4195/{'mxint8' if fmt == 'mxint8' else 'mxfp'}/{rounding}{suffix}" for fmt in _ELEMENTS},
     )
 
 

@@ -40,7 +40,11 @@ ADAPTERS = (
     Adapter(
         name="ml_dtypes",
         library=Library(
-            name="ml_dtypes", requires="ml_dtypes", imports="ml_dtypes", packages=("ml_dtypes==0.6.0",), light=True,
+            name="ml_dtypes",
+            requires="ml_dtypes",
+            imports="ml_dtypes",
+            packages=("ml_dtypes==0.6.0",),
+            light=True,
             earlier=("ml_dtypes==0.5.1",),
         ),
         about="NumPy scalar types (elements only)",

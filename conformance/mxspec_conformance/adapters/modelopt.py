@@ -69,9 +69,7 @@ class _Dynamic:
             tensor = self._qtensor.MXFP4QTensor(codes.shape, torch.float32, packed)
             return from_torch(tensor.dequantize(scale=stored.reshape(-1, 1), block_sizes={-1: 32}))
         out = self._qtensor.NVFP4QTensor(codes.shape, torch.float32, packed).dequantize(
-            scale=stored.view(torch.float8_e4m3fn),
-            double_scale=self._factor2(fmt, tensor_scale),
-            block_sizes={-1: 16},
+            scale=stored.view(torch.float8_e4m3fn), double_scale=self._factor2(fmt, tensor_scale), block_sizes={-1: 16}
         )
         return from_torch(out)
 
@@ -144,11 +142,7 @@ _ON_CPU = (
         library=_LIBRARY,
         about="NVIDIA ModelOpt, dynamic",
         make=_Dynamic,
-        profiles={
-            "mxfp4": "modelopt-0.47/mxfp4",
-            "mxfp8_e4m3": "modelopt-0.47/mxfp8_e4m3",
-            "nvfp4": "modelopt-0.47/nvfp4/dynamic",
-        },
+        profiles={"mxfp4": "modelopt-0.47/mxfp4", "mxfp8_e4m3": "modelopt-0.47/mxfp8_e4m3", "nvfp4": "modelopt-0.47/nvfp4/dynamic"},
     ),
     Adapter(
         name="modelopt-static",

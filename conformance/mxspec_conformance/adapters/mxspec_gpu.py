@@ -80,9 +80,7 @@ class _Tiles(_Target):
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """float32 values."""
-        return self._gpu.dequantize(
-            codes, scales, fmt, tensor_scale=_scale(tensor_scale), scale_layout="128x4", dtype="float32"
-        )
+        return self._gpu.dequantize(codes, scales, fmt, tensor_scale=_scale(tensor_scale), scale_layout="128x4", dtype="float32")
 
 
 class _Experts(_Target):
@@ -224,9 +222,7 @@ class _Sparse(_Target):
         kept[:, : k // 2], nibbles[:, : k // 4], scales[:, : k // block], x[:, :k] = b.codes, b.metadata, b.scales, a
         parts = self._gpu.pack(kept, "mxfp4"), self._gpu.pack(nibbles, "mxfp4"), scales
         step = 16
-        found = [
-            self._gpu.sparse_gemv(x[i : i + step], *parts, fmt, alpha=factor, dtype=out_dtype) for i in range(0, len(x), step)
-        ]
+        found = [self._gpu.sparse_gemv(x[i : i + step], *parts, fmt, alpha=factor, dtype=out_dtype) for i in range(0, len(x), step)]
         return cupy.concatenate(found)
 
 
@@ -239,11 +235,7 @@ _LIBRARY = Library(name="mxspec_gpu", requires="CuPy and an NVIDIA GPU", imports
 ADAPTERS = (
     Adapter(name="mxspec_gpu", library=_LIBRARY, kept=Kept.GPU, about="this project's GPU kernels", make=_Kernels),
     Adapter(
-        name="mxspec_gpu-tiles",
-        library=_LIBRARY,
-        kept=Kept.GPU,
-        about="this project's GPU kernels, packed, scales in tiles",
-        make=_Tiles,
+        name="mxspec_gpu-tiles", library=_LIBRARY, kept=Kept.GPU, about="this project's GPU kernels, packed, scales in tiles", make=_Tiles
     ),
     Adapter(
         name="mxspec_gpu-experts",
@@ -262,7 +254,9 @@ ADAPTERS = (
         )
         for dtype in ("bfloat16", "float16")
     ),
-    Adapter(name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine),
+    Adapter(
+        name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine
+    ),
     Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
     *(
         Adapter(

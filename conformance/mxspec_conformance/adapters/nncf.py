@@ -41,9 +41,7 @@ class _Reference:
 
     def _compress(self, x: Any, mode: str, group: int, scale: Any = None) -> Any:
         config = self._config(mode=self._mode[mode], group_size=group)
-        return self._library._do_float_quantization_single_scale(
-            self._tensor(x), config, None if group == -1 else (x.ndim - 1,), scale
-        )
+        return self._library._do_float_quantization_single_scale(self._tensor(x), config, None if group == -1 else (x.ndim - 1,), scale)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
@@ -86,9 +84,7 @@ def _e4m3_codes(values: Any) -> Any:
 ADAPTERS = (
     Adapter(
         name="nncf",
-        library=Library(
-            name="nncf", requires="nncf", imports="nncf", packages=("nncf==3.4.0", "openvino==2026.4.1")
-        ),
+        library=Library(name="nncf", requires="nncf", imports="nncf", packages=("nncf==3.4.0", "openvino==2026.4.1")),
         about="NNCF's weight compression, NumPy reference",
         make=_Reference,
         profiles={fmt: f"nncf-3.4/{fmt}" for fmt in _MODES},

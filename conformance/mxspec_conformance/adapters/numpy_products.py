@@ -47,7 +47,11 @@ _LIBRARY = Library(name="numpy", requires="numpy", imports="numpy", packages=("n
 
 ADAPTERS = tuple(
     Adapter(
-        name=f"numpy-products-{dtype}", kept=Kept.PRODUCTS,library=_LIBRARY, about=f"NumPy's matmul of decoded numbers in {dtype}", make=partial(_Products, dtype)
+        name=f"numpy-products-{dtype}",
+        kept=Kept.PRODUCTS,
+        library=_LIBRARY,
+        about=f"NumPy's matmul of decoded numbers in {dtype}",
+        make=partial(_Products, dtype),
     )
     for dtype in ("float32", "float64")
 )

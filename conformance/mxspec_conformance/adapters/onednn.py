@@ -107,9 +107,7 @@ class _OneDnn:
             held = [
                 _Argument(
                     arg,
-                    self._make(
-                        stack, "memory", "dnnl_memory_create", described[arg], self._engine, array.ctypes.data_as(ctypes.c_void_p)
-                    ),
+                    self._make(stack, "memory", "dnnl_memory_create", described[arg], self._engine, array.ctypes.data_as(ctypes.c_void_p)),
                 )
                 for arg, array in arrays.items()
             ]

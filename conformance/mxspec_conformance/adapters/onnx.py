@@ -128,9 +128,7 @@ class _Runtime(_Cast):
 
 _ONNX = Library(name="onnx", requires="onnx", imports="onnx", packages=("onnx==1.23.2",))
 #: It is asked models that onnx makes.
-_ORT = Library(
-    name="onnxruntime", requires="onnxruntime and onnx", imports="onnxruntime", packages=("onnxruntime==1.31.1", "onnx==1.23.2")
-)
+_ORT = Library(name="onnxruntime", requires="onnxruntime and onnx", imports="onnxruntime", packages=("onnxruntime==1.31.1", "onnx==1.23.2"))
 
 ADAPTERS = (
     Adapter(name="onnx", library=_ONNX, about="ONNX's reference evaluator (elements only)", make=_Reference),

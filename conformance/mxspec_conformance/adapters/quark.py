@@ -26,13 +26,7 @@ from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
 _FP8 = {"mxfp8_e4m3": "float8_e4m3fn", "mxfp8_e5m2": "float8_e5m2"}
 _FORMATS = ("mxfp4", *_FP8)
-_FAKE_ELEMENTS = {
-    "mxfp4": "fp4",
-    "mxfp6_e2m3": "fp6_e2m3",
-    "mxfp6_e3m2": "fp6_e3m2",
-    "mxfp8_e4m3": "fp8_e4m3",
-    "mxfp8_e5m2": "fp8_e5m2",
-}
+_FAKE_ELEMENTS = {"mxfp4": "fp4", "mxfp6_e2m3": "fp6_e2m3", "mxfp6_e3m2": "fp6_e3m2", "mxfp8_e4m3": "fp8_e4m3", "mxfp8_e5m2": "fp8_e5m2"}
 _FP6_BITS = {"mxfp6_e2m3": (2, 3), "mxfp6_e3m2": (3, 2)}
 
 
@@ -55,9 +49,7 @@ class _Downcast:
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/32]."""
         _refuse_tensor_scale(tensor_scale)
-        codes, scales = self._kernels.downcast_to_mxfp_torch(
-            to_torch(x), self._types[fmt], axis=-1, DEQUANT_SCALE_ROUNDING_MODE=self._mode
-        )
+        codes, scales = self._kernels.downcast_to_mxfp_torch(to_torch(x), self._types[fmt], axis=-1, DEQUANT_SCALE_ROUNDING_MODE=self._mode)
         data = codes.view(self._torch.uint8).numpy()
         return unpack_nibbles(data) if fmt == "mxfp4" else data, scales.numpy()
 
@@ -126,9 +118,7 @@ def _record_alone(interface: Any) -> Iterator[dict[str, Any]]:
     class Kernels:
         """Stands in for the extension module."""
 
-        fake_quantize_to_low_precision_fp = staticmethod(
-            keep("values", originals["kernel_ext"].fake_quantize_to_low_precision_fp)
-        )
+        fake_quantize_to_low_precision_fp = staticmethod(keep("values", originals["kernel_ext"].fake_quantize_to_low_precision_fp))
 
     interface.even_round = keep("scale", originals["even_round"])
     interface.cast_to_float8_and_back = keep("values", originals["cast_to_float8_and_back"])

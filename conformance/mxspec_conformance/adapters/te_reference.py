@@ -42,18 +42,11 @@ class _Nvfp4:
     def _run(self, x: Any, amax: float, tile: tuple[int, int], **options: Any) -> tuple[Any, Any]:
         """Codes and scales in tiles of some rows by some columns."""
         packed, scales = self._reference.NVFP4QuantizerRef._quantize_blockwise_reference(
-            to_torch(x),
-            self._torch.tensor([amax], dtype=self._torch.float32),
-            tile[1],
-            tile[0],
-            eps=0.0,
-            **options,
+            to_torch(x), self._torch.tensor([amax], dtype=self._torch.float32), tile[1], tile[0], eps=0.0, **options
         )
         return unpack_nibbles(packed.numpy()), scales.contiguous()
 
-    def quantize(
-        self, x: Any, fmt: str, tensor_scale: float | None = None, block: tuple[int, int] | None = None
-    ) -> tuple[Any, Any]:
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None, block: tuple[int, int] | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/16], or of tiles of 16 x 16."""
         if tensor_scale is None:
             raise NotImplementedError("the reference has no form without a tensor scale")
@@ -73,9 +66,7 @@ class _Reference(_Nvfp4):
 
     FORMATS = ("mxfp4", "nvfp4")
 
-    def quantize(
-        self, x: Any, fmt: str, tensor_scale: float | None = None, block: tuple[int, int] | None = None
-    ) -> tuple[Any, Any]:
+    def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None, block: tuple[int, int] | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
         if fmt == "nvfp4":
             return super().quantize(x, fmt, tensor_scale, block)
@@ -112,11 +103,7 @@ def _import_reference() -> tuple[Any, str]:
         _stub("transformer_engine.pytorch.tensor")
         _stub("transformer_engine.pytorch.tensor.utils", is_custom=lambda _: True)
         storage = type("QuantizedTensorStorage", (), {})
-        _stub(
-            "transformer_engine.pytorch.quantized_tensor",
-            QuantizedTensorStorage=storage,
-            Quantizer=_QuantizerBase,
-        )
+        _stub("transformer_engine.pytorch.quantized_tensor", QuantizedTensorStorage=storage, Quantizer=_QuantizerBase)
     module = import_module(f"transformer_engine.pytorch.custom_recipes.{name}")
     return module, (root / "build_tools" / "VERSION.txt").read_text().strip()
 
@@ -165,13 +152,7 @@ def _four_over_six(norm: str, *, fp16_error: bool, largest: int) -> Adapter:
 
 
 ADAPTERS = (
-    Adapter(
-        name="te-reference",
-        library=_LIBRARY,
-        about="Transformer Engine's Python reference",
-        make=_Reference,
-        profiles=_profiles,
-    ),
+    Adapter(name="te-reference", library=_LIBRARY, about="Transformer Engine's Python reference", make=_Reference, profiles=_profiles),
     *(
         _four_over_six(norm, fp16_error=fp16_error, largest=largest)
         for norm, fp16_error, largest in product(("MAE", "MSE"), (False, True), (448, 256))

@@ -51,9 +51,32 @@ _WAYS = (
     _Way("float16-float32", "matmul of float16, float32 out", (("float16", "float16"),), ("float32",)),
     _Way("float32", "matmul of float32", (("float32", "float32"),), ("float32",)),
     _Way("tf32", "matmul of float32 with TF32 allowed", _TF32_PAIRS, ("float32",), tf32=True),
-    _Way("fp8", "_scaled_mm, use_fast_accum=False", _FP8_PAIRS, ("float32", "bfloat16", "float16"), (16, 16, 16), accumulator="fused-f13-32-promoted-128"),
-    _Way("fp8-fast", "_scaled_mm, use_fast_accum=True", _FP8_PAIRS, ("float32", "bfloat16", "float16"), (16, 16, 16), fast=True, accumulator="fused-f13-32"),
-    _Way("fp8-blockwise", "_scaled_mm, a scale for 128 numbers of either side", _FP8_PAIRS[:1], ("bfloat16",), (16, 16, 128), blockwise=True, accumulator="fused-f13-32-promoted-128"),
+    _Way(
+        "fp8",
+        "_scaled_mm, use_fast_accum=False",
+        _FP8_PAIRS,
+        ("float32", "bfloat16", "float16"),
+        (16, 16, 16),
+        accumulator="fused-f13-32-promoted-128",
+    ),
+    _Way(
+        "fp8-fast",
+        "_scaled_mm, use_fast_accum=True",
+        _FP8_PAIRS,
+        ("float32", "bfloat16", "float16"),
+        (16, 16, 16),
+        fast=True,
+        accumulator="fused-f13-32",
+    ),
+    _Way(
+        "fp8-blockwise",
+        "_scaled_mm, a scale for 128 numbers of either side",
+        _FP8_PAIRS[:1],
+        ("bfloat16",),
+        (16, 16, 128),
+        blockwise=True,
+        accumulator="fused-f13-32-promoted-128",
+    ),
 )
 
 
@@ -117,6 +140,12 @@ def _make(way: _Way) -> _Products:
 _LIBRARY = Library(name="torch-cuda", requires="torch and an NVIDIA GPU", imports="torch")
 
 ADAPTERS = tuple(
-    Adapter(name=f"torch-products-cuda-{way.name}", kept=Kept.PRODUCTS,library=_LIBRARY, about=f"torch on an NVIDIA GPU: {way.about}", make=partial(_make, way))
+    Adapter(
+        name=f"torch-products-cuda-{way.name}",
+        kept=Kept.PRODUCTS,
+        library=_LIBRARY,
+        about=f"torch on an NVIDIA GPU: {way.about}",
+        make=partial(_make, way),
+    )
     for way in _WAYS
 )

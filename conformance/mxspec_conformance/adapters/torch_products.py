@@ -46,7 +46,11 @@ _LIBRARY = Library(name="torch", requires="torch", imports="torch")
 
 ADAPTERS = tuple(
     Adapter(
-        name=f"torch-products-{dtype}", kept=Kept.PRODUCTS,library=_LIBRARY, about=f"torch's matmul of decoded numbers in {dtype}", make=partial(_Products, dtype)
+        name=f"torch-products-{dtype}",
+        kept=Kept.PRODUCTS,
+        library=_LIBRARY,
+        about=f"torch's matmul of decoded numbers in {dtype}",
+        make=partial(_Products, dtype),
     )
     for dtype in ("float32", "bfloat16", "float16")
 )

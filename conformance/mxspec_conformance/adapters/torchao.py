@@ -85,9 +85,7 @@ class _Mx:
             codes = self._kernels.unpack_uint4(codes)
         return self._bytes(codes), self._bytes(scales)
 
-    def dequantize(
-        self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32"
-    ) -> Any:
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32") -> Any:
         """The library's dequantization to `dtype`; the result is widened to float32 (exact) for the caller."""
         torch = self._torch
         target = getattr(torch, dtype)
@@ -176,9 +174,7 @@ class _Compiled(_MxAndNvfp4):
         codes, scales = (_join([part[i] for part in found], x.size // k, len(x)) for i in (0, 1))
         return codes, scales
 
-    def dequantize(
-        self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32"
-    ) -> Any:
+    def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None, dtype: str = "float32") -> Any:
         """The compiled dequantization of MX formats."""
         if fmt == "nvfp4":
             raise NotImplementedError("torchao dequantizes NVFP4 by a method of its tensors, which is not compiled here")
@@ -216,7 +212,11 @@ class _Products:
             "mxfp4": torch.float4_e2m1fn_x2, "mxfp8_e4m3": torch.float8_e4m3fn, "mxfp8_e5m2": torch.float8_e5m2,
         }  # fmt: skip
         both = ("mxfp4/nibble-low", "mxfp8_e4m3", "mxfp8_e5m2")
-        self.OPERANDS = [*({"a": fmt, "b": fmt} for fmt in both), {"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low"}, {"a": dtype, "b": "nvfp4/nibble-low"}]
+        self.OPERANDS = [
+            *({"a": fmt, "b": fmt} for fmt in both),
+            {"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low"},
+            {"a": dtype, "b": "nvfp4/nibble-low"},
+        ]
         self.OUT_DTYPES = (dtype,)
         self.CONTRACT = dtype
 

@@ -34,10 +34,7 @@ ELEMENTS = {
     "mxint8": "MXINT8",
 }
 #: The operators, and the serializer's name of their attributes.
-OPERATORS = {
-    "CAST_TO_BLOCK_SCALED": "CastToBlockScaledAttribute",
-    "CAST_FROM_BLOCK_SCALED": "CastFromBlockScaledAttribute",
-}
+OPERATORS = {"CAST_TO_BLOCK_SCALED": "CastToBlockScaledAttribute", "CAST_FROM_BLOCK_SCALED": "CastFromBlockScaledAttribute"}
 _INPUTS = {"float32": "FP32", "bfloat16": "BF16"}
 #: Formats whose codes are packed, and how.
 _PACKED = {
@@ -99,7 +96,10 @@ class _ReferenceModel:
             graph.addOperator(getattr(self._serializer.Op, operator), names, results, attribute)
             (Path(scratch) / "graph.tosa").write_bytes(bytes(graph.serialize()))
             test = _Test(
-                Path(scratch), operator, dict(zip(names, ((t, shape) for t, (shape, _) in given.items()), strict=True)), dict(zip(results, wanted.items(), strict=True))
+                Path(scratch),
+                operator,
+                dict(zip(names, ((t, shape) for t, (shape, _) in given.items()), strict=True)),
+                dict(zip(results, wanted.items(), strict=True)),
             )
             self._execute(test)
             return [np.load(Path(scratch) / f"{r}.npy") for r in results]
@@ -118,9 +118,7 @@ class _ReferenceModel:
     def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/32]."""
         codes, scales = self._run(
-            "CAST_TO_BLOCK_SCALED",
-            {_INPUTS[str(x.dtype)]: (x.shape, x)},
-            {ELEMENTS[fmt]: x.shape, "FP8UE8M0": (len(x), x.shape[1] // 32)},
+            "CAST_TO_BLOCK_SCALED", {_INPUTS[str(x.dtype)]: (x.shape, x)}, {ELEMENTS[fmt]: x.shape, "FP8UE8M0": (len(x), x.shape[1] // 32)}
         )
         return unpack(codes, fmt), scales.view(np.uint8)
 
@@ -150,7 +148,12 @@ class SystemUnderTest(_ReferenceModel):
         self._module, self._arguments = importlib.import_module(module), list(arguments)
         self.VERSION = f"{module} in tosa-tools {self.VERSION}"
         kinds = files_of_model.TosaFileType
-        paths = {"generate_lib_path": kinds.GENERATE_LIBRARY, "verify_path": kinds.VERIFY, "flatc_path": kinds.FLATC, "schema_path": kinds.SCHEMA}
+        paths = {
+            "generate_lib_path": kinds.GENERATE_LIBRARY,
+            "verify_path": kinds.VERIFY,
+            "flatc_path": kinds.FLATC,
+            "schema_path": kinds.SCHEMA,
+        }
         self._options: Any = run_tests.parseArgs(["--test", ".", "--sut-module", module, "--ref-model-path", str(self._program)])
         for name, kind in paths.items():
             setattr(self._options, name, files_of_model.find_tosa_file(kind, self._program))
@@ -197,9 +200,7 @@ def _find_program() -> Path:
 ADAPTERS = (
     Adapter(
         name="tosa",
-        library=Library(
-            name="tosa", requires="tosa-tools", imports="tosa_serializer", packages=("tosa-tools==2026.8.0",)
-        ),
+        library=Library(name="tosa", requires="tosa-tools", imports="tosa_serializer", packages=("tosa-tools==2026.8.0",)),
         about="Arm's TOSA reference model",
         make=_ReferenceModel,
         # What MXINT8 lacks stands in the profiles' module.

@@ -108,7 +108,4 @@ _REFERENCES = (
     ),
 )
 
-ADAPTERS = (
-    *_REFERENCES,
-    *(on_gpu(a, about=a.about.replace("Torch reference", "Triton kernels")) for a in _REFERENCES),
-)
+ADAPTERS = (*_REFERENCES, *(on_gpu(a, about=a.about.replace("Torch reference", "Triton kernels")) for a in _REFERENCES))

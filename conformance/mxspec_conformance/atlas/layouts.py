@@ -96,7 +96,11 @@ def _draw_items(layout: Layout, field: Field, shape: tuple[int, int]) -> Grid:
         for row in range(down)
     )
     left = shape[0] * columns - down * across
-    title = f"Where each of the {field.part} lies" if len(layout.fields) > 1 else f"The {shape[0]} x {columns} {field.part}, and the byte of each"
+    title = (
+        f"Where each of the {field.part} lies"
+        if len(layout.fields) > 1
+        else f"The {shape[0]} x {columns} {field.part}, and the byte of each"
+    )
     return Grid(title, tuple(str(i) for i in range(across)), lines, f"{left:,} more lie as the pattern says." if left else "")
 
 

@@ -91,4 +91,8 @@ def _draw_interop(document: Document) -> Iterator[BarPlot]:
     )  # fmt: skip
 
 
-_PLOTS: Mapping[str, Callable[[Document], Iterator[BarPlot]]] = {"interop": _draw_interop, "model": _draw_errors, "transformer": _draw_transformer}
+_PLOTS: Mapping[str, Callable[[Document], Iterator[BarPlot]]] = {
+    "interop": _draw_interop,
+    "model": _draw_errors,
+    "transformer": _draw_transformer,
+}

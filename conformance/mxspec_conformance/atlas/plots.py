@@ -24,9 +24,7 @@ class BarPlot:
     bars: tuple[Bar, ...]
 
 
-def make_bars(
-    title: str, rows: Sequence[tuple[str, float, str]], *, note: str = "", whole: float | None = None
-) -> BarPlot:
+def make_bars(title: str, rows: Sequence[tuple[str, float, str]], *, note: str = "", whole: float | None = None) -> BarPlot:
     """Bars of (label, value, text); whole: the value of a full bar, by default the largest."""
     top = whole if whole is not None else max([1e-30, *(value for _, value, _ in rows)])
     return BarPlot(title, note, tuple(Bar(label, min(1.0, max(0.0, value / top)), text) for label, value, text in rows))

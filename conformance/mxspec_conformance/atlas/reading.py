@@ -60,7 +60,9 @@ def read_collection(paths: Iterable[Path]) -> Collection:
     mutants = {mutant.id for mutant in list_mutants()} if collection.findings else set()
     unknown = [f"{f.id}: {f.mutant}" for f in collection.findings if f.mutant and f.mutant not in mutants]
     if unknown:
-        raise ValueError(f"findings name mutants that the catalogue has not: {', '.join(unknown)}; `python -m mxspec_lab mutants --list` lists them")
+        raise ValueError(
+            f"findings name mutants that the catalogue has not: {', '.join(unknown)}; `python -m mxspec_lab mutants --list` lists them"
+        )
     return collection
 
 

@@ -21,7 +21,12 @@ def _object(optional: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
 
 _BITS = {"type": "string", "pattern": "^[0-9a-f]{1,8}$"}
 _REFERENCE = {"type": "string", "pattern": "^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+#[0-9]+$"}
-_PAIR = _object(("lanes", "tensor_amax", "why"), lanes={"type": "array", "items": _BITS, "maxItems": 256}, tensor_amax=_BITS | {"type": ["string", "null"]}, why=_TEXT)
+_PAIR = _object(
+    ("lanes", "tensor_amax", "why"),
+    lanes={"type": "array", "items": _BITS, "maxItems": 256},
+    tensor_amax=_BITS | {"type": ["string", "null"]},
+    why=_TEXT,
+)
 
 #: Measurement -> JSON schema. What tables are drawn of may hold anything: they leave out what is no row.
 SHAPES: Mapping[str, Mapping[str, Any]] = {

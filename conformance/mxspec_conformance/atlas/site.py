@@ -225,11 +225,21 @@ class Site:
         shown = list_shown(document)
         counts = [(THREAD_COUNTS.get(name, name), number) for name, number in document["counts"].items()]
         self._page(
-            "threads.html", "threads.html.j2", title="Replayed bug threads", kind="", text="", shown=shown, counts=counts, document=document, link_of=link_of
+            "threads.html",
+            "threads.html.j2",
+            title="Replayed bug threads",
+            kind="",
+            text="",
+            shown=shown,
+            counts=counts,
+            document=document,
+            link_of=link_of,
         )
         for thread in shown:
             text = f"{thread.row['reference']} {thread.row['wrong']}"
-            self._page(f"t/{thread.id}.html", "thread.html.j2", title=thread.row["title"], kind="thread", text=text, s=thread, link_of=link_of)
+            self._page(
+                f"t/{thread.id}.html", "thread.html.j2", title=thread.row["title"], kind="thread", text=text, s=thread, link_of=link_of
+            )
 
     # Profiles
 
@@ -280,7 +290,14 @@ class Site:
     def _add_agreement(self) -> None:
         formats = [fmt for fmt in BLOCKS if any(fmt in p.formats for p in self.profiles)]
         grids = [(fmt, count_agreement(fmt)) for fmt in formats]
-        self._page("agreement.html", "agreement.html.j2", title="Agreement of profiles", kind="", text="", grids=[g for g in grids if g[1].profiles])
+        self._page(
+            "agreement.html",
+            "agreement.html.j2",
+            title="Agreement of profiles",
+            kind="",
+            text="",
+            grids=[g for g in grids if g[1].profiles],
+        )
 
     def _add_plots(self) -> None:
         self._page("plots.html", "plots.html.j2", title="Plots", kind="", text="", plots=list(self._list_plots()))
@@ -307,7 +324,12 @@ class Site:
                 note=f"Of {len(kills['mutants'])} mutants; most are killed by several topics.",
             )  # fmt: skip
         for fmt in BLOCKS:
-            rows_of = [(row.entry, r) for row in self.rows for r in row.entry.report.formats if r.format == fmt and r.cases and "quantize" in r.operations]
+            rows_of = [
+                (row.entry, r)
+                for row in self.rows
+                for r in row.entry.report.formats
+                if r.format == fmt and r.cases and "quantize" in r.operations
+            ]
             if rows_of:
                 rows_of.sort(key=lambda pair: pair[1].distance / pair[1].cases)
                 yield make_bars(
@@ -339,7 +361,12 @@ class Site:
         self._page("docs/index.html", "docs.html.j2", title="Documentation", kind="", text="")
         for document in self.documents:
             self._page(
-                f"docs/{document.name}.html", "document.html.j2", title=document.title, kind="documentation", text=document.text, document=document
+                f"docs/{document.name}.html",
+                "document.html.j2",
+                title=document.title,
+                kind="documentation",
+                text=document.text,
+                document=document,
             )
 
     # What templates ask for
@@ -454,7 +481,13 @@ def _make_templates() -> jinja2.Environment:
     )  # fmt: skip
     templates.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     templates.globals.update(
-        marks=MARKS, transports=TRANSPORTS, suite_version=mxspec.__version__, slug=slug, draw_code=draw_code, draw_float=draw_float, formats_of=formats_of,
+        marks=MARKS,
+        transports=TRANSPORTS,
+        suite_version=mxspec.__version__,
+        slug=slug,
+        draw_code=draw_code,
+        draw_float=draw_float,
+        formats_of=formats_of,
         write_word=write_word,
     )
     return templates

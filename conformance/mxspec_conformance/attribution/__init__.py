@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from mxspec_conformance.attribution.matching import Match, Provenance, ScaleOrigin
 from mxspec_conformance.attribution.maxima import Maximum
-from mxspec_conformance.attribution.results import (
-    SCHEMA,
-    Attribution,
-    Claim,
-    Observed,
-    Remark,
-    TensorAttribution,
-    Topic,
-)
+from mxspec_conformance.attribution.results import SCHEMA, Attribution, Claim, Observed, Remark, TensorAttribution, Topic
 from mxspec_conformance.attribution.run import attribute
 from mxspec_conformance.attribution.standing import Candidate, Reason, Sign, Standing
 

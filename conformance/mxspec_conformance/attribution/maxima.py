@@ -79,9 +79,7 @@ def _list_maxima(name: str) -> npt.NDArray[np.float32]:
     return finite
 
 
-def _gives(
-    rule: Expr, native: TensorScaleKind, maxima: npt.NDArray[np.float32], scale: TensorScale
-) -> npt.NDArray[np.bool_]:
+def _gives(rule: Expr, native: TensorScaleKind, maxima: npt.NDArray[np.float32], scale: TensorScale) -> npt.NDArray[np.bool_]:
     with np.errstate(all="ignore"):
         made = np.asarray(evaluate(rule, {"tmax": maxima}, ARRAYS)).astype(np.float32)
         if native is scale.kind:

@@ -42,12 +42,23 @@ def list_remarks(
     if explained is not None and {Departure.TWICE, Departure.CAST} & set(departures):
         counts = f"{explained.agreement.agreeing} of {explained.agreement.elements} elements"
         first = "rounded" if Departure.CAST in departures else "quantized"
-        yield Remark(Topic.TWICE, f"consistent with the source {first} to {explained.hypothesis.between} first, then {explained.hypothesis.profile}: {counts}")
+        yield Remark(
+            Topic.TWICE,
+            f"consistent with the source {first} to {explained.hypothesis.between} first, then {explained.hypothesis.profile}: {counts}",
+        )
     elif provenance.same_values or {Departure.TENSOR_SCALE, Departure.INVERTED} & set(departures):
-        yield Remark(Topic.TENSOR_SCALE, "the stored tensor scale is not one that a profile makes of the source's maximum, nor of the layers joined with it")
+        yield Remark(
+            Topic.TENSOR_SCALE,
+            "the stored tensor scale is not one that a profile makes of the source's maximum, nor of the layers joined with it",
+        )
     elif departures and explained is not None:
         names = ", ".join(d.value for d in departures)
-        yield Remark(Topic.SOURCE, f"{names} ({explained.hypothesis.profile}): {explained.agreement.agreeing} of {explained.agreement.elements} elements; `mxspec lint --against` says more")
+        yield Remark(
+            Topic.SOURCE,
+            f"{names} ({explained.hypothesis.profile}): {explained.agreement.agreeing} of {explained.agreement.elements} elements; `mxspec lint --against` says more",
+        )
     elif provenance.matches:
         near = provenance.matches[0]
-        yield Remark(Topic.SOURCE, f"no profile gives every block from the source; nearest {near.profile}, {near.equal} of {near.blocks} blocks")
+        yield Remark(
+            Topic.SOURCE, f"no profile gives every block from the source; nearest {near.profile}, {near.equal} of {near.blocks} blocks"
+        )

@@ -16,15 +16,7 @@ from mxspec.profiles import list_profiles
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.attribution.matching import match
 from mxspec_conformance.attribution.remarks import list_remarks
-from mxspec_conformance.attribution.results import (
-    Attribution,
-    Claim,
-    Observed,
-    Remark,
-    TensorAttribution,
-    Topic,
-    name_library,
-)
+from mxspec_conformance.attribution.results import Attribution, Claim, Observed, Remark, TensorAttribution, Topic, name_library
 from mxspec_conformance.attribution.standing import count_zeros, judge_profiles, ordinary_blocks
 from mxspec_conformance.lint.against import list_fused
 from mxspec_conformance.lint.against.case import Case
@@ -34,8 +26,7 @@ from mxspec_conformance.lint.subject import BlockCounts, Subject
 
 
 def attribute(
-    path: str | Path, *, source: str | Path | None = None, formats: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
+    path: str | Path, *, source: str | Path | None = None, formats: Collection[str] = (), progress: Callable[[str], None] | None = None
 ) -> Attribution:
     """Find for every block-quantized tensor the profiles that its bytes are consistent with.
 

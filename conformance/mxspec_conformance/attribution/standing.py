@@ -112,9 +112,7 @@ def judge_profile(counts: BlockCounts, fmt: BlockFormat, profile: Profile, scale
         if found.standing is not Standing.EXCLUDED:
             return found
         first = first or found
-    return first or Candidate(
-        profile.id, Standing.EXCLUDED, (Reason(Sign.TENSOR_SCALE, "the tensor scale is no positive finite number"),)
-    )
+    return first or Candidate(profile.id, Standing.EXCLUDED, (Reason(Sign.TENSOR_SCALE, "the tensor scale is no positive finite number"),))
 
 
 def _list_native(scale: TensorScale, profile: Profile) -> Iterator[TensorScale]:
@@ -127,9 +125,7 @@ def _list_native(scale: TensorScale, profile: Profile) -> Iterator[TensorScale]:
             yield TensorScale(native.kind, native.bits + step)
 
 
-def _judge(
-    counts: BlockCounts, fmt: BlockFormat, profile: Profile, scale: TensorScale | None, maximum: Maximum | None
-) -> Candidate:
+def _judge(counts: BlockCounts, fmt: BlockFormat, profile: Profile, scale: TensorScale | None, maximum: Maximum | None) -> Candidate:
     known = trace(profile, fmt, scale)
     if known is None:
         return Candidate(profile.id, Standing.UNKNOWN, (), maximum)
@@ -158,9 +154,7 @@ def ordinary_blocks(counts: BlockCounts, fmt: BlockFormat) -> npt.NDArray[np.int
     return held
 
 
-def _find_impossible(
-    counts: BlockCounts, held: npt.NDArray[np.int64], known: Trace, fmt: BlockFormat
-) -> Iterator[Reason]:
+def _find_impossible(counts: BlockCounts, held: npt.NDArray[np.int64], known: Trace, fmt: BlockFormat) -> Iterator[Reason]:
     wrong = (held > 0) & ~known.reachable
     used: npt.NDArray[np.bool_] = np.asarray(known.reachable.any(axis=1))
 

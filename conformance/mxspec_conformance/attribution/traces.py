@@ -21,14 +21,7 @@ from mxspec.arrays import ARRAYS
 from mxspec.blocks import quantize_rows
 from mxspec.expressions import Expr
 from mxspec.formats import BlockFormat, get_block
-from mxspec.profiles.schema import (
-    AmaxNan,
-    ElementRule,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, QuantizationSteps, ScaleRule, TensorScaleKind
 from mxspec.stepfunctions import LAST_FINITE, NotMonotoneError, find_steps, rule_grid
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_conformance.lint.subject import magnitude_codes

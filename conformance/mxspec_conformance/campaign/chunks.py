@@ -31,8 +31,6 @@ def parse_chunks(text: str) -> list[int]:
     for part in filter(None, text.split(",")):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if not match or int(match[2] or match[1]) >= MOST_CHUNKS:
-            raise ValueError(
-                f"chunks {text!r}: {part!r} is not a number or a range of numbers from 0 to {MOST_CHUNKS - 1}"
-            )
+            raise ValueError(f"chunks {text!r}: {part!r} is not a number or a range of numbers from 0 to {MOST_CHUNKS - 1}")
         numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return sorted(numbers)

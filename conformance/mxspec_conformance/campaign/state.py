@@ -107,9 +107,7 @@ def _read(file: IO[bytes], path: Path, identity: Mapping[str, Any]) -> tuple[dic
     first = file.readline(MAX_LINE)
     head = _parse(first)
     if not (isinstance(head, dict) and head.get("schema") == SCHEMA and isinstance(head.get("identity"), dict)):
-        raise StateError(
-            f"{path} is not the state file of a campaign; name another file, or start over with --restart"
-        )
+        raise StateError(f"{path} is not the state file of a campaign; name another file, or start over with --restart")
     if head.get("campaign") != digest_identity(identity):
         now = json.loads(canonical_json(identity))
         other = sorted(k for k in {*head["identity"], *now} if head["identity"].get(k) != now.get(k))
@@ -121,15 +119,17 @@ def _read(file: IO[bytes], path: Path, identity: Mapping[str, Any]) -> tuple[dic
     kept, broken = [first], 0
     while line := file.readline(MAX_LINE):
         entry = _parse(line) if line.endswith(b"\n") else None
-        if not (isinstance(entry, dict) and set(entry) == {"key", "result", "sum"} and isinstance(entry["key"], str)) or not isinstance(entry["result"], dict) or entry["sum"] != _sum(entry["key"], entry["result"]):
+        if (
+            not (isinstance(entry, dict) and set(entry) == {"key", "result", "sum"} and isinstance(entry["key"], str))
+            or not isinstance(entry["result"], dict)
+            or entry["sum"] != _sum(entry["key"], entry["result"])
+        ):
             broken += 1
         elif entry["key"] not in finished:
             finished[entry["key"]] = entry["result"]
             kept.append(line)
         if broken > MAX_BROKEN:
-            raise StateError(
-                f"{path} has more than {MAX_BROKEN} lines that this command did not write; start over with --restart"
-            )
+            raise StateError(f"{path} has more than {MAX_BROKEN} lines that this command did not write; start over with --restart")
     return finished, kept
 
 

@@ -9,14 +9,7 @@ from typing import Any
 import click
 
 from mxspec.affine import get_affine
-from mxspec.affine.checkpoints import (
-    CONVENTIONS,
-    AffineCheckpoint,
-    AffineConversion,
-    AffineShare,
-    find_affine,
-    open_affine,
-)
+from mxspec.affine.checkpoints import CONVENTIONS, AffineCheckpoint, AffineConversion, AffineShare, find_affine, open_affine
 from mxspec.containers import open_checkpoint
 from mxspec.containers.refused import explain_refusal
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, BlockFormatType

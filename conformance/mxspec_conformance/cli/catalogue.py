@@ -99,10 +99,7 @@ def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
         matching = [p for p in known if p.id == name]
         if not matching:
             close = [p.id for p in known if name in p.id]
-            fail(
-                f"unknown profile {name!r}; "
-                + (f"did you mean {', '.join(close)}?" if close else "`mxspec profiles` lists them")
-            )
+            fail(f"unknown profile {name!r}; " + (f"did you mean {', '.join(close)}?" if close else "`mxspec profiles` lists them"))
         known = tuple(matching)
     if as_json:
         click.echo(json.dumps([_profile_dict(p) for p in known], indent=1))

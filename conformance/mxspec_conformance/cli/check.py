@@ -39,9 +39,7 @@ from mxspec_vectors.topics import Level
 @click.command(cls=FileCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=TARGET)
 @click.option("--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one.")
-@click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
-)
+@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
 @click.option(
@@ -49,7 +47,10 @@ from mxspec_vectors.topics import Level
     help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--level", type=click.Choice([level.value for level in Level]), default=Level.CONTRACT.value, show_default=True,
+    "--level",
+    type=click.Choice([level.value for level in Level]),
+    default=Level.CONTRACT.value,
+    show_default=True,
     help="The least binding level that sets the exit code: must, should, contract; open counts what is left open too.",
 )
 @click.option("--baseline", "baseline_file", type=INPUT_FILE, help="An earlier --json result: fail only on what is new.")
@@ -60,12 +61,8 @@ from mxspec_vectors.topics import Level
 @click.option("--junit", type=OUTPUT_FILE, help="Write a JUnit XML report.")
 @click.option("--markdown", type=OUTPUT_FILE, help="Write a Markdown report.")
 @click.option("--badge", type=OUTPUT_FILE, help="Write JSON for a shields.io endpoint badge.")
-@click.option(
-    "--missing-calls", type=OUTPUT_FILE, help="For a results file: write the calls that it does not answer, as a bundle."
-)
-@click.option(
-    "--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases shown per format."
-)
+@click.option("--missing-calls", type=OUTPUT_FILE, help="For a results file: write the calls that it does not answer, as a bundle.")
+@click.option("--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases shown per format.")
 @click.option(
     "--timeout", type=SECONDS, default=60.0, show_default=True,
     help="Timeout of one call, in seconds; a start may take ten times as long, at least 30 s.",
@@ -74,9 +71,7 @@ from mxspec_vectors.topics import Level
     "--total-timeout", type=SECONDS, default=TOTAL_SECONDS, show_default=True,
     help="Timeout of all calls together, in seconds; what is not asked by then is a timeout.",
 )  # fmt: skip
-@click.option(
-    "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="So many targets are judged at a time."
-)
+@click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="So many targets are judged at a time.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def check(
     targets: tuple[str, ...],
@@ -155,9 +150,7 @@ def check(
         if missing_calls is not None:
             count = write_bundle(missing_calls, opened[0].missing)
             noun = "call" if count == 1 else "calls"
-            click.echo(
-                f"{count} missing {noun} written to {missing_calls}" if count else "no calls are missing", err=True
-            )
+            click.echo(f"{count} missing {noun} written to {missing_calls}" if count else "no calls are missing", err=True)
     new_text = None if new_waivers is None else render_waivers(reports, today=today)
     if waiver_file is not None:
         for report in reports:
@@ -225,7 +218,11 @@ def _show_stopped(targets: Sequence[str], found: Sequence[Report | TargetError],
 def _tell_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], *, quick: bool, files: bool) -> str:
     """What became of the run, and how it is made again."""
     left = targets[len(found) :]
-    words = f"stopped; {len(found)} of {len(targets)} targets are judged, not {', '.join(left)}" if len(targets) > 1 else f"stopped; {targets[0]} is not judged to the end"
+    words = (
+        f"stopped; {len(found)} of {len(targets)} targets are judged, not {', '.join(left)}"
+        if len(targets) > 1
+        else f"stopped; {targets[0]} is not judged to the end"
+    )
     lost = ", and no file is written" if files else ""
     less = "" if quick else " with --quick it takes seconds,"
     return f"{words}. Nothing is kept{lost}: the same command judges all of it again;{less} with --format or --only GLOB parts are judged alone"

@@ -23,19 +23,11 @@ SCHEMA = "mxspec-compare/1"
 
 @click.command(cls=FileCommand)
 @click.argument("file", type=INPUT)
-@click.option(
-    "--tensor",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only this tensor; repeatable. Default: all of two axes or more.",
-)
+@click.option("--tensor", "names", multiple=True, metavar="NAME", help="Only this tensor; repeatable. Default: all of two axes or more.")
 @click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option("--profile", "profiles", multiple=True, help="This profile; repeatable. Default: the normative ones.")
 @click.option("--all", "everything", is_flag=True, help="Every profile, those of libraries, too.")
-@click.option(
-    "--elements", type=click.IntRange(min=1), default=MOST, show_default=True, help="Numbers to read, in whole rows."
-)
+@click.option("--elements", type=click.IntRange(min=1), default=MOST, show_default=True, help="Numbers to read, in whole rows.")
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
 @click.option("--html", type=OUTPUT_FILE, callback=need_jinja2, help="Write a self-contained HTML page with plots.")
 def compare(
@@ -84,10 +76,7 @@ def as_document(file: Path, tensors: Sequence[Numbers], outcomes: Sequence[Outco
     return {
         "schema": SCHEMA,
         "file": file.name,
-        "tensors": [
-            {"name": t.name, "shape": list(t.shape), "rows": t.values.shape[0], "columns": t.values.shape[1]}
-            for t in tensors
-        ],
+        "tensors": [{"name": t.name, "shape": list(t.shape), "rows": t.values.shape[0], "columns": t.values.shape[1]} for t in tensors],
         "elements": int(values.size),
         "not_finite": int(values.size - finite.size),
         "zeros": int((finite == 0).sum()),
@@ -133,11 +122,7 @@ def _show(document: dict[str, Any]) -> None:
     tensors = document["tensors"]
     named = ", ".join(f"{t['name']} {'x'.join(map(str, t['shape']))}" for t in tensors[:3])
     more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
-    console.print(
-        Text(
-            f"{document['file']}: {named}{more}; {document['elements']:,} numbers, the largest {document['largest']:.4g}"
-        )
-    )
+    console.print(Text(f"{document['file']}: {named}{more}; {document['elements']:,} numbers, the largest {document['largest']:.4g}"))
     rows = []
     for o in document["outcomes"]:
         numbers = (f"{o['bits']:g}", _number(o["sqnr"], ".2f"), _number(o["rms"], ".4g"), _number(o["largest"], ".4g"))

@@ -65,9 +65,7 @@ def make_console(*, stderr: bool = False) -> Console:
     asked = int(columns) if columns.isdecimal() else 0
     width = None if sys.stdout.isatty() and not asked else min(max(asked, 40), 1000) if asked else 80
     stream = sys.stderr if stderr else sys.stdout
-    return CleanConsole(
-        file=cast(TextIO, _Trimmed(stream)), width=width, highlight=False, soft_wrap=False, markup=False
-    )
+    return CleanConsole(file=cast(TextIO, _Trimmed(stream)), width=width, highlight=False, soft_wrap=False, markup=False)
 
 
 class CleanConsole(Console):
@@ -125,9 +123,7 @@ def report_defect(error: Exception, arguments: Sequence[str]) -> None:
     """Say on stderr that mxspec itself failed, and print what a report of the defect needs."""
     what, *frames = (str(error) if isinstance(error, InternalError) else describe_error(error)).split("\n")
     place = describe_environment()
-    versions = ", ".join(
-        f"{name} {place[name]}" for name in ("mxspec", "python", "numpy", "ml_dtypes", "platform", "machine")
-    )
+    versions = ", ".join(f"{name} {place[name]}" for name in ("mxspec", "python", "numpy", "ml_dtypes", "platform", "machine"))
     lines = [
         f"mxspec failed: {what}",
         "This is a defect of mxspec and no verdict on what was given to it. Please report it, with these lines:",

@@ -20,13 +20,7 @@ from mxspec.containers import CONVENTIONS, ContainerError, Conversion, TensorCha
 from mxspec.containers.pipeline import Progress as Report
 from mxspec.containers.text import clip
 from mxspec.tensorscale import TensorScale
-from mxspec_conformance.cli.affine import (
-    CHECKPOINT_FORMAT,
-    ConventionChoice,
-    describe_conversion,
-    from_option,
-    open_source,
-)
+from mxspec_conformance.cli.affine import CHECKPOINT_FORMAT, ConventionChoice, describe_conversion, from_option, open_source
 from mxspec_conformance.cli.parameters import EXISTING, OUTPUT, FileCommand
 from mxspec_vectors.writing import NothingWritten
 
@@ -165,9 +159,7 @@ def print_conversion(done: Conversion, convention: str, console: Console) -> Non
     table.add_row("tensors", f"{what} ({done.elements:,} elements); {done.copied} others copied")
     table.add_row("codes, block scales", "unchanged")
     table.add_row("tensor scales", _describe_scales(done.tensors))
-    share = (
-        f" ({100 * done.changed / done.elements:.3g} %), by {done.ulps} ulp of float32 at most" if done.changed else ""
-    )
+    share = f" ({100 * done.changed / done.elements:.3g} %), by {done.ulps} ulp of float32 at most" if done.changed else ""
     table.add_row("changed values", f"{done.changed:,} of {done.elements:,}{share}")
     for note in done.notes:
         table.add_row("note", note)

@@ -25,9 +25,7 @@ from mxspec_vectors.tensor_scales import native_scale
 @click.command(cls=FileCommand)
 @click.argument("first", type=TARGET)
 @click.argument("second", type=TARGET)
-@click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
-)
+@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
 @click.option("--timeout", type=SECONDS, default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | None, timeout: float) -> None:
@@ -67,9 +65,7 @@ def _show(results: list[FormatDiff], names: list[str], console: Console) -> None
 def _count_text(count: tuple[int, int] | None) -> Text:
     if count is None or not count[0]:
         return Text("-", style="dim")
-    return (
-        Text(f"{count[1]} of {count[0]} differ", style="red") if count[1] else Text(f"{count[0]} equal", style="green")
-    )
+    return Text(f"{count[1]} of {count[0]} differ", style="red") if count[1] else Text(f"{count[0]} equal", style="green")
 
 
 def _draw(r: FormatDiff, d: Difference, names: list[str], console: Console) -> None:
@@ -77,20 +73,14 @@ def _draw(r: FormatDiff, d: Difference, names: list[str], console: Console) -> N
     for name, profiles in zip(names, d.profiles, strict=True):
         followed = f"{', '.join(profiles[:3])}{' ...' if len(profiles) > 3 else ''}" if profiles else "no known profile"
         console.print(Text.assemble((f"{r.format}: {name}", "bold"), f" matches {followed} on this block"))
-    lanes = [
-        i
-        for i, v in enumerate(d.case.x.reshape(-1).view("u4").tolist())
-        if v or d.answers[0][1][i] != d.answers[1][1][i]
-    ]
+    lanes = [i for i, v in enumerate(d.case.x.reshape(-1).view("u4").tolist()) if v or d.answers[0][1][i] != d.answers[1][1][i]]
     if d.profiles[0] and d.profiles[1]:
         console.print(draw_pair(*(_explain(r, d, side) for side in (0, 1))))
         return
     for name, (scale, codes) in zip(names, d.answers, strict=True):
         shown = " ".join(f"{i}:{int(codes[i]):02x}" for i in lanes[:12])
         console.print(Text(f"  {name}: scale {scale:02x}  codes {shown}"))
-    shown = ", ".join(
-        f"{i}: 0x{int(d.case.x.reshape(-1).view('u4')[i]):08x} = {float(d.case.x.reshape(-1)[i])!r}" for i in lanes[:12]
-    )
+    shown = ", ".join(f"{i}: 0x{int(d.case.x.reshape(-1).view('u4')[i]):08x} = {float(d.case.x.reshape(-1)[i])!r}" for i in lanes[:12])
     console.print(Text(f"  x {shown}; all other lanes +0"))
 
 

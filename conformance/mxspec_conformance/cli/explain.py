@@ -15,34 +15,14 @@ from rich.text import Text as RichText
 
 from mxspec.adjacent import register_named
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS, OUTPUTS
-from mxspec.explain import (
-    BlockExplanation,
-    block_dict,
-    compare_blocks,
-    explain_block,
-    explain_difference,
-    explain_scalar,
-    scalar_dict,
-)
+from mxspec.explain import BlockExplanation, block_dict, compare_blocks, explain_block, explain_difference, explain_scalar, scalar_dict
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.profiles import Profile, get_profile
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, tensor_scale as derive_tensor_scale
 from mxspec_conformance.cli.console import make_console
-from mxspec_conformance.cli.explain_input import (
-    block_from_rows,
-    block_from_values,
-    parse_tensor_scale,
-    parse_value,
-    read_rows,
-)
-from mxspec_conformance.cli.explain_product import (
-    ProductOptions,
-    dump_explanation,
-    explain_stored,
-    read_arrays,
-    read_stored,
-)
+from mxspec_conformance.cli.explain_input import block_from_rows, block_from_values, parse_tensor_scale, parse_value, read_rows
+from mxspec_conformance.cli.explain_product import ProductOptions, dump_explanation, explain_stored, read_arrays, read_stored
 from mxspec_conformance.cli.parameters import EXISTING_FILE
 from mxspec_conformance.render.block import draw_block, draw_scalar
 from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
@@ -73,11 +53,7 @@ def explain_text(
 
 
 def _explain_checked(
-    x: npt.NDArray[np.float32],
-    whole: npt.NDArray[np.float32],
-    fmt: BlockFormat,
-    profile: str | None,
-    scale: TensorScale | str | None,
+    x: npt.NDArray[np.float32], whole: npt.NDArray[np.float32], fmt: BlockFormat, profile: str | None, scale: TensorScale | str | None
 ) -> BlockExplanation:
     """An explanation; "auto" takes the tensor scale of the whole array.
 
@@ -130,13 +106,12 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.option("--profile", help="The profile; default: mx-floor, nvfp4-te for nvfp4.")
 @click.option("--against", help="A second profile, shown next to the first.")
 @click.option(
-    "--tensor-scale", metavar="KIND=NUMBER|auto", help="NVFP4: the tensor scale; KIND is decode, encode or amax, NUMBER a decimal or float32 bits."
+    "--tensor-scale",
+    metavar="KIND=NUMBER|auto",
+    help="NVFP4: the tensor scale; KIND is decode, encode or amax, NUMBER a decimal or float32 bits.",
 )
 @click.option("--lane", type=int, help="Show this lane in detail.")
-@click.option(
-    "--file", type=EXISTING_FILE,
-    help="Read the block from this .npy file, or a product's arrays from this .npz.",
-)
+@click.option("--file", type=EXISTING_FILE, help="Read the block from this .npy file, or a product's arrays from this .npz.")
 @click.option("--row", type=int, help="Row of the file, or of a product's output.  [default: 0]")
 @click.option("--block", type=int, help="Block within the row of the file.  [default: 0]")
 @click.option(
@@ -149,9 +124,16 @@ def _explain_numbers(name: str, values: Sequence[str], rounding: str, *, as_json
 @click.option("--column", type=int, help="Products: the output's column.  [default: 0]")
 @click.option("--array", "arrays", multiple=True, metavar="NAME=FILE.npy", help="Products: an array by name, such as a_codes; repeatable.")
 @click.option("--accumulator", metavar="CLASS", type=click.Choice([*ACCUMULATORS]), help="Products: the class of additions that is shown.")
-@click.option("--contract", metavar="CONTRACT", type=click.Choice(CONTRACT_TEXTS), help="Products: how numbers are rounded before they are multiplied.")
+@click.option(
+    "--contract",
+    metavar="CONTRACT",
+    type=click.Choice(CONTRACT_TEXTS),
+    help="Products: how numbers are rounded before they are multiplied.",
+)
 @click.option("--out-dtype", type=click.Choice([*OUTPUTS]), help="Products: dtype of the output.")
-@click.option("--per", type=click.Choice([p.value for p in Per]), default=Per.K.value, show_default=True, help="Products: what a line stands for.")
+@click.option(
+    "--per", type=click.Choice([p.value for p in Per]), default=Per.K.value, show_default=True, help="Products: what a line stands for."
+)
 @click.option("--all", "everything", is_flag=True, help="Products: show every product that is not zero.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: bits and codes in hex, values as exact decimals.")
 def explain(
@@ -211,8 +193,7 @@ def explain(
     register_named([format_name])
     if format_name not in BLOCKS:
         raise ValueError(
-            f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, "
-            f"and for scalars {', '.join([*ELEMENTS, *SCALES])}"
+            f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, and for scalars {', '.join([*ELEMENTS, *SCALES])}"
         )
     fmt = get_block(format_name)
     if lane is not None and not 0 <= lane < fmt.k:
@@ -245,7 +226,7 @@ def _explain_product(
     notes: list[str] = []
     if text.endswith(".json"):
         if file is not None or arrays:
-            raise ValueError(f"{text} holds the operands; --file and --array are for a product such as \"mxfp8_e4m3 @ mxfp4\"")
+            raise ValueError(f'{text} holds the operands; --file and --array are for a product such as "mxfp8_e4m3 @ mxfp4"')
         stored, name, others = read_stored(Path(text), wanted)
         notes += wrap(f"{name}: {stored.case.label}")
         if others:
@@ -271,23 +252,9 @@ def _print_json(explained: Sequence[BlockExplanation], notes: Sequence[str]) -> 
         payload["divergence"] = (
             None
             if divergence is None
-            else {
-                "stage": divergence.stage.value,
-                "lane": divergence.lane,
-                "visible": divergence.visible,
-                "words": divergence.words,
-            }
+            else {"stage": divergence.stage.value, "lane": divergence.lane, "visible": divergence.visible, "words": divergence.words}
         )
     click.echo(json.dumps(payload, indent=1))
 
 
-__all__ = [
-    "draw_block",
-    "draw_pair",
-    "explain",
-    "explain_difference",
-    "explain_text",
-    "parse_tensor_scale",
-    "parse_value",
-    "render_text",
-]
+__all__ = ["draw_block", "draw_pair", "explain", "explain_difference", "explain_text", "parse_tensor_scale", "parse_value", "render_text"]

@@ -132,7 +132,9 @@ def load_arrays(path: Path, kind: str) -> Any:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
     except (ValueError, EOFError, OSError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        words = "it holds Python objects, not numbers; save an array of numbers with numpy.save" if "allow_pickle" in str(error) else str(error)
+        words = (
+            "it holds Python objects, not numbers; save an array of numbers with numpy.save" if "allow_pickle" in str(error) else str(error)
+        )
         raise ValueError(f"{path} is not a readable {kind} file: {words}") from error
 
 

@@ -141,7 +141,10 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     unknown = sorted(set(arrays) - known)
     if unknown:
         raise ValueError(f"unknown array {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    sides = [_make_side(own, {p: arrays[f"{name}_{p}"] for p in _PARTS if f"{name}_{p}" in arrays}, name) for name, own in (("a", spec.a), ("b", spec.b))]
+    sides = [
+        _make_side(own, {p: arrays[f"{name}_{p}"] for p in _PARTS if f"{name}_{p}" in arrays}, name)
+        for name, own in (("a", spec.a), ("b", spec.b))
+    ]
     out_dtype = options.out_dtype or "float32"
     if out_dtype not in OUTPUTS:
         raise ValueError(f"--out-dtype {out_dtype}: allowed are {', '.join(OUTPUTS)}")
@@ -158,9 +161,7 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     returned = None
     if "returned" in arrays and 0 <= place[0] < m and 0 <= place[1] < n:
         returned = _as_float(arrays["returned"], out_dtype, "returned")[place].reshape(1)
-    return StoredProduct(
-        case=case, place=place, accumulator=DEFAULT_ACCUMULATOR, contract=EXACTLY, returned=returned
-    )
+    return StoredProduct(case=case, place=place, accumulator=DEFAULT_ACCUMULATOR, contract=EXACTLY, returned=returned)
 
 
 #: Parts that a side has to have; a sparse one has metadata, too.

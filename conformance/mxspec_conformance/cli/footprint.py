@@ -92,7 +92,11 @@ def _print(found: Footprint, affine: Sequence[AffineShare], console: Console) ->
         layout = share.codes_layout
         if share.scales_layout != share.codes_layout:
             layout += f", scales {share.scales_layout}"
-        console.print(Text(f"{share.convention} {share.format_name}: {share.tensors} tensor{'s' if share.tensors != 1 else ''}, {share.elements:,} elements; {layout}"))
+        console.print(
+            Text(
+                f"{share.convention} {share.format_name}: {share.tensors} tensor{'s' if share.tensors != 1 else ''}, {share.elements:,} elements; {layout}"
+            )
+        )
         table.add_row("  codes", f"{share.codes:,}", "")
         table.add_row("  block scales", f"{share.scales:,}", "")
         table.add_row("  padding", f"{share.padding:,}", _note(share))

@@ -17,15 +17,7 @@ from rich.text import Text
 
 from mxspec.dot import ACCUMULATORS
 from mxspec_conformance.cli.console import CHOSEN_BY, EXIT_ERROR, make_console, show_progress
-from mxspec_conformance.cli.parameters import (
-    BLOCK_FORMAT,
-    INPUT_FILE,
-    MINUTES,
-    OUTPUT_FOLDER,
-    TARGET,
-    FileCommand,
-    campaign_options,
-)
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE, MINUTES, OUTPUT_FOLDER, TARGET, FileCommand, campaign_options
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.fuzzing.blocks.coverage import Reach
 from mxspec_conformance.fuzzing.run import fuzz as run_fuzz, replay, save
@@ -39,29 +31,24 @@ SEED_VARIABLE = "MXSPEC_SEED"
 
 @click.command(cls=FileCommand)
 @click.argument("target", type=TARGET)
-@click.option(
-    "--minutes", type=MINUTES, default=1.0, show_default=True, help="Time limit."
-)
-@click.option(
-    "--batches", type=click.IntRange(1), help="Stop after this many batches instead of a time limit (reproducible)."
-)
+@click.option("--minutes", type=MINUTES, default=1.0, show_default=True, help="Time limit.")
+@click.option("--batches", type=click.IntRange(1), help="Stop after this many batches instead of a time limit (reproducible).")
 @click.option("--seed", type=click.IntRange(0), help="Random seed; default: MXSPEC_SEED, or a random one.")
-@click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
-)
+@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option("--product", "products", multiple=True, metavar="NAME", help="Only this product, such as mxfp8_e4m3@mxfp4; repeatable.")
 @click.option(
     "--operation", "operations", multiple=True, metavar="NAME",
     help="Only this function of affine integers or sparse operands, such as prune or quantize_affine.int4-g64-bias-float16; repeatable.",
 )  # fmt: skip
-@click.option("--accumulator", metavar="CLASS", type=click.Choice([*ACCUMULATORS]), help="Judge products by this class; default: the declared one, or float32.")
+@click.option(
+    "--accumulator",
+    metavar="CLASS",
+    type=click.Choice([*ACCUMULATORS]),
+    help="Judge products by this class; default: the declared one, or float32.",
+)
 @click.option("--profile", help="Compare with this profile; default: the profile nearest to the target.")
 @click.option("--stop-on-first", is_flag=True, help="Stop after the first batch that contains a failure.")
-@click.option(
-    "--out",
-    type=OUTPUT_FOLDER,
-    help="Write minimized failures as vector files to this folder.",
-)
+@click.option("--out", type=OUTPUT_FOLDER, help="Write minimized failures as vector files to this folder.")
 @click.option("--replay", "replay_file", type=INPUT_FILE, help="Only run the cases of this file again.")
 @campaign_options(60.0, "Save finished batches to this file and resume from it.")
 def fuzz(
@@ -156,9 +143,7 @@ def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
     console = make_console()
     console.print(table)
     wrong = sum(r.verdict != "right" for r in results)
-    console.print(
-        f"{wrong} of {len(results)} cases differ" if wrong else f"{len(results)} of {len(results)} cases pass"
-    )
+    console.print(f"{wrong} of {len(results)} cases differ" if wrong else f"{len(results)} of {len(results)} cases pass")
     return 1 if wrong else 0
 
 

@@ -34,9 +34,7 @@ _AGREES = {"nearest": "as the nearest profile", "neighbour": "as the other profi
 
 @click.command(cls=FileCommand)
 @click.argument("target", type=TARGET)
-@click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
-)
+@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
 @click.option("--timeout", type=SECONDS, default=60.0, show_default=True, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
@@ -77,9 +75,7 @@ def identify(target: str, formats: tuple[str, ...], json_file: Path | None, time
 @click.command()
 @click.argument("first")
 @click.argument("second")
-@click.option(
-    "--format", "fmt", type=BLOCK_FORMAT, help="Default: every format that both profiles cover."
-)
+@click.option("--format", "fmt", type=BLOCK_FORMAT, help="Default: every format that both profiles cover.")
 @click.option("--dtype", type=click.Choice(list(STEPS)), default="float32", show_default=True, help="Input dtype.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: bool) -> None:
@@ -99,9 +95,7 @@ def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: b
         separation = separating.distinguish(first, second, name, dtype=dtype)
         apart = apart or separation is not None
         reason = "" if separation is not None else explain_sameness(first, second, name, dtype=dtype)
-        rows.append(
-            {"format": name, "separation": None if separation is None else _separation_dict(separation), "why": reason}
-        )
+        rows.append({"format": name, "separation": None if separation is None else _separation_dict(separation), "why": reason})
         if not as_json:
             console.print(Text(name, style="bold"))
             for line in [reason] if separation is None else describe_separation(separation, first, second):
@@ -145,9 +139,7 @@ def _answer_text(answer: tuple[int, bytes], s: DistinguishingInput) -> str:
     if len(s.lanes) <= _SHOWN:
         shown = list(range(max(len(s.lanes), 2)))
     else:  # of long blocks the lanes that differ
-        shown = [i for i, (x, y) in enumerate(zip(s.answers[0][1], s.answers[1][1], strict=True)) if x != y][
-            :_SHOWN
-        ] or [0]
+        shown = [i for i, (x, y) in enumerate(zip(s.answers[0][1], s.answers[1][1], strict=True)) if x != y][:_SHOWN] or [0]
     lanes = " ".join(f"{i}:{codes[i]:02x}" for i in shown)
     return f"scale {scale:02x}  codes {lanes}"
 

@@ -20,9 +20,15 @@ from mxspec_vectors.writing import write_files
 @click.argument("name", required=False)
 @click.option("--out", "-o", "folder", type=OUTPUT_FOLDER, help="Folder to write the files to.")
 @click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help=f"Only this format; repeatable. Default: {', '.join(COMMON)}; onnx: {', '.join(KITS['onnx'].formats)}."
+    "--format",
+    "formats",
+    multiple=True,
+    type=BLOCK_FORMAT,
+    help=f"Only this format; repeatable. Default: {', '.join(COMMON)}; onnx: {', '.join(KITS['onnx'].formats)}.",
 )
-@click.option("--size", type=click.Choice([str(s) for s in SIZES]), default=str(SIZES[-1]), show_default=True, help="Blocks of each format.")
+@click.option(
+    "--size", type=click.Choice([str(s) for s in SIZES]), default=str(SIZES[-1]), show_default=True, help="Blocks of each format."
+)
 @click.option("--force", is_flag=True, help="Replace files that exist and are others.")
 def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: str, force: bool) -> None:
     """Write golden blocks as files for another project's tests.

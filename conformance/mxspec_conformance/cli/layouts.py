@@ -41,11 +41,7 @@ def layouts(ctx: click.Context, as_json: bool, markdown: bool) -> None:
     for layout in list_layouts():
         rows, columns = layout.tile
         console.print(
-            Text.assemble(
-                (layout.name, "bold"),
-                f"  {' + '.join(layout.parts)}  ",
-                (f"tile {rows} x {columns}  {layout.evidence}", "dim"),
-            )
+            Text.assemble((layout.name, "bold"), f"  {' + '.join(layout.parts)}  ", (f"tile {rows} x {columns}  {layout.evidence}", "dim"))
         )
         console.print(Padding(Text(layout.summary), (0, 0, 0, 4)))
         console.print(Padding(Text(f"source: {layout.source}", style="dim"), (0, 0, 0, 4)))
@@ -171,10 +167,7 @@ def _sketch(layout: Layout) -> list[str]:
     width = max(map(len, cells))
     per_line = max(1, min(_SKETCHED, 100 // (width + 2)))
     first = f"{shape[0]} x {shape[1]}, first bytes:" if shape[0] > 1 else f"row of {shape[1]}, first bytes:"
-    return [
-        first,
-        *("  ".join(c.ljust(width) for c in cells[i : i + per_line]).rstrip() for i in range(0, len(cells), per_line)),
-    ]
+    return [first, *("  ".join(c.ljust(width) for c in cells[i : i + per_line]).rstrip() for i in range(0, len(cells), per_line))]
 
 
 def _parse_shape(text: str) -> tuple[int, int]:
@@ -192,11 +185,7 @@ def _print_facts(layout: Layout, console: Console) -> None:
     if layout.aliases:
         rows.append(("also", ", ".join(layout.aliases)))
     for field in layout.fields:
-        rows += [
-            (f"{field.part}", f"{field.pattern}    ({field.packing.name})"),
-            ("  byte", field.byte.text),
-            ("  bit", field.bit.text),
-        ]
+        rows += [(f"{field.part}", f"{field.pattern}    ({field.packing.name})"), ("  byte", field.byte.text), ("  bit", field.bit.text)]
         if field.covers > 1:
             rows.append(("  one for", f"{field.covers} columns of codes"))
         if field.stored is not None:
@@ -221,10 +210,7 @@ def _draw(layout: Layout, shape: tuple[int, int], console: Console, *, everythin
         per_line *= 2
     label = "row,column" if rows else "column"
     console.print(
-        Text(
-            f"{len(found)} bytes of a {shape[0]} x {shape[1]} matrix; {label} of the item in each byte, high bits left",
-            style="dim",
-        )
+        Text(f"{len(found)} bytes of a {shape[0]} x {shape[1]} matrix; {label} of the item in each byte, high bits left", style="dim")
     )
     starts = list(range(0, len(found), per_line))
     cut = len(starts) > _LINES and not everything

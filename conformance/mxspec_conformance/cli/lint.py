@@ -37,8 +37,7 @@ _LISTED = 4
 )  # fmt: skip
 @click.option("--profile", help="With --against: the profile that tensors should follow.")
 def lint(
-    files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...], against: Path | None,
-    profile: str | None,
+    files: tuple[Path, ...], as_json: bool, show_all: bool, rules: bool, formats: tuple[str, ...], against: Path | None, profile: str | None
 ) -> None:
     """Check quantized checkpoints for inconsistencies.
 

@@ -186,13 +186,7 @@ def campaign_options(timeout: float, about_state: str) -> Callable[[F], F]:
         click.option("--jobs", type=click.IntRange(1), help="Worker processes; default: one per core."),
         click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler."),
         click.option("--json", "-o", "json_file", type=OUTPUT_FILE, help="Write the result as JSON."),
-        click.option(
-            "--timeout",
-            type=SECONDS,
-            default=timeout,
-            show_default=True,
-            help="Timeout of one call, in seconds.",
-        ),
+        click.option("--timeout", type=SECONDS, default=timeout, show_default=True, help="Timeout of one call, in seconds."),
         click.option("--in-process", is_flag=True, help="Run the target inside the workers; a crash ends the worker."),
     )
 

@@ -16,13 +16,7 @@ from rich.text import Text
 
 from mxspec.formats import get_block
 from mxspec_conformance.cli.console import CHOSEN_BY, make_console
-from mxspec_conformance.cli.parameters import (
-    BLOCK_FORMAT,
-    MINUTES,
-    TARGET,
-    FileCommand,
-    campaign_options,
-)
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, MINUTES, TARGET, FileCommand, campaign_options
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
@@ -84,16 +78,12 @@ def _find_format(target: str, timeout: float) -> str:
 @click.argument("target", type=TARGET)
 @click.option("--format", "fmt", type=BLOCK_FORMAT, help="The block format; default: the target's, if it has one.")
 @click.option("--profile", help="Check against this profile; default: the profile nearest to the target.")
-@click.option(
-    "--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only this input dtype; repeatable."
-)
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(PAIR_DTYPES), help="Only this input dtype; repeatable.")
 @click.option(
     "--tensor-amax", "tensors", multiple=True, metavar="NUMBER",
     help="NVFP4: largest magnitude of the tensor (a number, 0x and bits, a name, or 'none'); repeatable.",
 )  # fmt: skip
-@click.option(
-    "--all-maxima", is_flag=True, help="Test all 2^31 float32 block maxima, not only those where the scale changes."
-)
+@click.option("--all-maxima", is_flag=True, help="Test all 2^31 float32 block maxima, not only those where the scale changes.")
 @click.option("--block", metavar="ROWSxCOLUMNS", help="Block shape; only 1 x k blocks can be decomposed into pairs.")
 @click.option("--shard", default="1/1", metavar="I/N", help="Only process shard I of N.")
 @click.option("--minutes", type=MINUTES, help="Start no new chunk after this time.")
@@ -191,9 +181,7 @@ def show_proof(report: Report, console: Console) -> None:
 
     result = report.formats[0]
     against = f"{result.judged_against} ({CHOSEN_BY[result.chosen]})"
-    console.print(
-        Text(f"{report.target['name']} {report.target['version']}: {result.format} against {against}", style="bold")
-    )
+    console.print(Text(f"{report.target['name']} {report.target['version']}: {result.format} against {against}", style="bold"))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (("requirement", "left"), ("verdict", "left"), ("tested", "right"), ("failing", "right")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]  # literals that mypy sees as str
@@ -212,7 +200,5 @@ def show_proof(report: Report, console: Console) -> None:
         console.print()
         console.print(failure_panel(first))
     console.print(
-        Text(
-            f"{report.seconds:.1f} s on {report.environment['campaign']['workers']}, load {report.environment['load'][0]}", style="dim"
-        )
+        Text(f"{report.seconds:.1f} s on {report.environment['campaign']['workers']}, load {report.environment['load'][0]}", style="dim")
     )

@@ -12,14 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mxspec.affine.checkpoints import CONVENTIONS as AFFINE, dequantize_affine, quantize_affine
-from mxspec.containers import (
-    CONVENTIONS,
-    ContainerError,
-    Dequantization,
-    Quantization,
-    dequantize_checkpoint,
-    quantize_checkpoint,
-)
+from mxspec.containers import CONVENTIONS, ContainerError, Dequantization, Quantization, dequantize_checkpoint, quantize_checkpoint
 from mxspec.containers.checkpoint import read_json
 from mxspec.containers.dequantizing import OUTPUT_DTYPES
 from mxspec.containers.text import clip
@@ -40,7 +33,10 @@ _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command go
     "--format", "fmt", required=True, type=CHECKPOINT_FORMAT,
     help="The block format, or one of affine integers: int4-g128-zero-float16, int4-g64-bias-bfloat16.",
 )  # fmt: skip
-@click.option("--profile", help="The arithmetic; default: mx-floor, for nvfp4 that of the convention's library, for affine integers gptq/asymmetric or affine-minmax.")
+@click.option(
+    "--profile",
+    help="The arithmetic; default: mx-floor, for nvfp4 that of the convention's library, for affine integers gptq/asymmetric or affine-minmax.",
+)
 @click.option(
     "--to", "convention", required=True, type=ConventionChoice((*CONVENTIONS, *AFFINE)), metavar="NAME",
     help=f"The convention to write: {', '.join(CONVENTIONS)}; of affine integers {', '.join(AFFINE)}.",
@@ -51,7 +47,9 @@ _HOW = "A run that was stopped leaves a folder .OUT.partial; the same command go
 )  # fmt: skip
 @click.option("--include", multiple=True, metavar="GLOB", help="Quantize only these tensors; repeatable.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Carry these tensors along as they are; repeatable.")
-@click.option("--convert", is_flag=True, help="Convert a tensor scale that the profile and the convention have in different kinds, rounded once more.")
+@click.option(
+    "--convert", is_flag=True, help="Convert a tensor scale that the profile and the convention have in different kinds, rounded once more."
+)
 @click.option("--force", is_flag=True, help="Overwrite OUT if it is an existing file.")
 @click.option("--restart", is_flag=True, help="Begin anew, even if a stopped run left something.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
@@ -194,9 +192,7 @@ def dequantize(
             if (found.groups or found.doubts) and not found.checkpoint.blocks:
                 done = dequantize_affine(found, out, dtype=dtype, force=force, restart=restart, progress=progress)
             else:
-                done = dequantize_checkpoint(
-                    source, out, dtype=dtype, formats=blocks, force=force, restart=restart, progress=progress
-                )
+                done = dequantize_checkpoint(source, out, dtype=dtype, formats=blocks, force=force, restart=restart, progress=progress)
     except ContainerError as error:
         fail(f"{clip(str(error), 1500)}; nothing was written")
     except OSError as error:

@@ -18,13 +18,7 @@ MAX_REQUIREMENTS = 10_000
 
 
 @click.command(cls=FileCommand)
-@click.argument(
-    "results",
-    nargs=-1,
-    required=True,
-    metavar="RESULTS...",
-    type=INPUT_FILE,
-)
+@click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=INPUT_FILE)
 @click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, callback=need_jinja2, help="Output folder.")
 def report(results: tuple[Path, ...], out: Path) -> None:
     """Render results as HTML, Markdown, JUnit XML and badges.

@@ -77,7 +77,13 @@ def score_tests(
         fail(f"{profile!r} is no rule that {fmt} is scored by; allowed are {', '.join(rules_of(fmt))}")
     started = time.monotonic()
     with show_progress(f"scoring {test}") as progress:
-        options: dict[str, Any] = {"replace_by": replace_by, "jobs": jobs or 0, "timeout": timeout, "only": _matching(only), "progress": progress}
+        options: dict[str, Any] = {
+            "replace_by": replace_by,
+            "jobs": jobs or 0,
+            "timeout": timeout,
+            "only": _matching(only),
+            "progress": progress,
+        }
         score = score_products(test, fmt, **options) if is_product(fmt) else score_test(test, fmt, profile=profile or "", **options)
     if json_file is not None:
         text = json.dumps(as_dict(score), indent=1) + "\n"
@@ -120,24 +126,38 @@ def _list_rules(console: Console) -> None:
     for product_rule in PRODUCT_RULES:
         console.print(Text(product_rule.id, style="bold").append(f"  {product_rule.source}: products", style="not bold"), soft_wrap=True)
         console.print(Text(f"  {product_rule.text}"), soft_wrap=True)
-    console.print(Text("cosine=X, sqnr=DECIBELS, norm=X, rtol=X,atol=Y,misses=SHARE", style="bold").append("  any other threshold: products", style="not bold"))
+    console.print(
+        Text("cosine=X, sqnr=DECIBELS, norm=X, rtol=X,atol=Y,misses=SHARE", style="bold").append(
+            "  any other threshold: products", style="not bold"
+        )
+    )
 
 
 def _show(score: Score, console: Console, seconds: float, patch_file: Path | None) -> None:
     for note in score.notes:
         console.print(Text(f"note: {note}"))
     if score.status is Status.NO_CONTROL:
-        console.print(Text(f"{score.test} accepts no right implementation of {score.format}: what it says of mutants would say nothing", style="bold red"))
+        console.print(
+            Text(
+                f"{score.test} accepts no right implementation of {score.format}: what it says of mutants would say nothing",
+                style="bold red",
+            )
+        )
         for row in score.controls:
             console.print(Text(f"  {row.subject.profile}: {row.outcome.verdict.value} {row.outcome.reason}"))
         return
     if score.status is Status.FLAKY:
-        console.print(Text(f"{score.test} is flaky: its verdict of the same right implementation changes from run to run", style="bold red"))
+        console.print(
+            Text(f"{score.test} is flaky: its verdict of the same right implementation changes from run to run", style="bold red")
+        )
         return
     total = len(score.mutants)
     share = f" ({100 * score.seen / total:.0f} %)" if total else ""
     console.print(Text(f"{score.test} sees {score.seen} of {total} mutants of {score.format}{share}", style="bold"))
-    console.print(f"{'pairs whose plain kernel it accepts' if is_product(score.format) else 'rules that it accepts'}: {', '.join(score.rules)}" + (f"; {score.left_out} mutants of other rules left out" if score.left_out else ""))
+    console.print(
+        f"{'pairs whose plain kernel it accepts' if is_product(score.format) else 'rules that it accepts'}: {', '.join(score.rules)}"
+        + (f"; {score.left_out} mutants of other rules left out" if score.left_out else "")
+    )
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("kind of mistake")
     table.add_column("seen", justify="right")
@@ -152,7 +172,9 @@ def _show(score: Score, console: Console, seconds: float, patch_file: Path | Non
             console.print(Text(f"  {row.subject.id}: {row.subject.what}"), soft_wrap=True)
     _show_right(score.rejected_right, score, console)
     if score.patch or score.patch_calls:
-        calls = f" and the {'patterns' if is_product(score.format) else 'calls'} {', '.join(score.patch_calls)}" if score.patch_calls else ""
+        calls = (
+            f" and the {'patterns' if is_product(score.format) else 'calls'} {', '.join(score.patch_calls)}" if score.patch_calls else ""
+        )
         where = f", written to {patch_file}" if patch_file is not None else "; --patch FILE writes them"
         what, shown = ("golden calls", "a golden call") if is_product(score.format) else ("blocks", "quantize")
         console.print(f"{len(score.patch)} {what}{calls} find all of them out that {shown} shows{where}")
@@ -163,7 +185,9 @@ def _show_right(rejected: tuple[Row, ...], score: Score, console: Console) -> No
     if not rejected:
         console.print(f"rejects none of {len(score.right) + len(score.rules)} right implementations")
         return
-    console.print(Text(f"rejects {len(rejected)} of {len(score.right) + len(score.rules)} right implementations, among them:", style="bold"))
+    console.print(
+        Text(f"rejects {len(rejected)} of {len(score.right) + len(score.rules)} right implementations, among them:", style="bold")
+    )
     for row in rejected[:5]:
         name = f"{row.subject.id}: " if is_product(score.format) else ""
         console.print(Text(f"  {name}{row.subject.what}: {row.outcome.reason}"), soft_wrap=True)

@@ -21,10 +21,7 @@ from mxspec_vectors.reading import read_json
 @click.argument("case")
 @click.option("--against", type=TARGET, metavar="TARGET", help="Ask this target, and show what it returns.")
 @click.option("--profile", help="Show the answer of this profile; default: the format's default.")
-@click.option(
-    "--out", type=OUTPUT_FILE,
-    help="Write the case's input as .npy, in the dtype in which it is given.",
-)
+@click.option("--out", type=OUTPUT_FILE, help="Write the case's input as .npy, in the dtype in which it is given.")
 @click.option("--result", type=INPUT_FILE, help="A JSON result of `check`: show what it holds of CASE, a call of the judge's own, too.")
 @click.option("--timeout", type=SECONDS, default=60.0, help="Timeout of one call, in seconds.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process.")
@@ -104,7 +101,9 @@ def _show_stored(case: str, file: Path) -> None:
         reports = [read_report(one) for one in (document if isinstance(document, list) else [document])]
     except ValueError as error:
         fail(f"{file}: {error}")
-    named = [r for report in reports for r in report.requirements if case in r.failing_cases or (r.first is not None and r.first.case == case)]
+    named = [
+        r for report in reports for r in report.requirements if case in r.failing_cases or (r.first is not None and r.first.case == case)
+    ]
     if not named:
         fail(f"no failing case of {file} is named {case!r}; ids are those under failing_cases")
     console = make_console()

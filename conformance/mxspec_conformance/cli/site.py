@@ -21,7 +21,14 @@ MANIFEST = "pages.txt"
 
 @click.command(cls=FileCommand)
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=INPUT)
-@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, callback=need_jinja2, help="Output folder; files of an earlier site in it are replaced.")
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=OUTPUT_FOLDER,
+    callback=need_jinja2,
+    help="Output folder; files of an earlier site in it are replaced.",
+)
 @click.option(
     "--docs", type=EXISTING_FOLDER, help="Folder of Markdown pages to render as documentation; findings are read from its JSON files."
 )

@@ -67,9 +67,7 @@ def protocol() -> None:
     help="JSON description of the target: its reply to `start`.",
 )  # fmt: skip
 @click.option("--like", metavar="TARGET", type=TARGET, help="Use the description of this target, which must run here.")
-@click.option(
-    "--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable."
-)
+@click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option(
     "--encoding", type=click.Choice(["base64", "hex"]), default="base64", show_default=True,
     help="Encoding of arrays.",

@@ -19,11 +19,7 @@ def vectors() -> None:
 
 
 @vectors.command("build", cls=FileCommand)
-@click.option(
-    "--out",
-    type=OUTPUT_FOLDER,
-    help="Folder to replace; default: that of the installed package.",
-)
+@click.option("--out", type=OUTPUT_FOLDER, help="Folder to replace; default: that of the installed package.")
 def vectors_build(out: Path | None) -> None:
     """Compute all vectors from the model."""
     from mxspec_vectors.build import build, list_files

@@ -19,37 +19,7 @@ from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Blocks of a call: one, all residues of small powers of two, both sides of large ones, more than 512.
-CALL_SIZES = (
-    1,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-    13,
-    15,
-    16,
-    17,
-    31,
-    32,
-    33,
-    63,
-    65,
-    127,
-    128,
-    129,
-    255,
-    257,
-    511,
-    512,
-    513,
-    515,
-    1026,
-)
+CALL_SIZES = (1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 257, 511, 512, 513, 515, 1026)
 #: Blocks of a row, and of a column.
 WIDTHS = (2, 3, 4, 8, 16, 33, 64, 128, 256)
 DEPTHS = (1, 2, 3, 8, 33)
@@ -170,9 +140,7 @@ class Relations:
             self.broken[name] = self.broken.get(name, 0) + int(wrong.sum())
 
 
-def relate(
-    relations: Relations, space: SampleSpace, call: Call, x: Float32s, base: tuple[Any, Any], got: tuple[Any, Any]
-) -> None:
+def relate(relations: Relations, space: SampleSpace, call: Call, x: Float32s, base: tuple[Any, Any], got: tuple[Any, Any]) -> None:
     """Enter what a call's answers say beside the first call's, `base`, about the target alone."""
     scales, codes = base[0][call.rows], base[1][call.rows]
     if call.kind is CallKind.NEGATED:
@@ -213,9 +181,7 @@ def probe_memory(session: TargetSession, space: SampleSpace, x: Float32s) -> dic
     first, second = space.as_input(x[:129]), space.as_input(x[129:258])
     extra = scale_argument(session, space)
     try:
-        wrote, changed, _ = session.call(
-            "probe", "quantize", (first, space.fmt.name), (second, space.fmt.name), **extra
-        )
+        wrote, changed, _ = session.call("probe", "quantize", (first, space.fmt.name), (second, space.fmt.name), **extra)
     except CallError:
         return {}
     found = {}

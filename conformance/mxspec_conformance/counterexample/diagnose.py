@@ -14,22 +14,7 @@ from mxspec_conformance.counterexample.probe import CallPattern, ObservedMismatc
 from mxspec_conformance.counterexample.sample_space import Float32s
 
 #: Calls in which a block is tried: (blocks, place).
-CALLS = (
-    (1, 0),
-    (2, 0),
-    (2, 1),
-    (3, 1),
-    (3, 2),
-    (4, 0),
-    (4, 3),
-    (5, 4),
-    (8, 3),
-    (8, 7),
-    (16, 15),
-    (513, 0),
-    (513, 512),
-    (514, 513),
-)
+CALLS = ((1, 0), (2, 0), (2, 1), (3, 1), (3, 2), (4, 0), (4, 3), (5, 4), (8, 3), (8, 7), (16, 15), (513, 0), (513, 512), (514, 513))
 
 
 class Stand(StrEnum):
@@ -124,7 +109,9 @@ class Cause:
     def explains(self, mismatch: Mismatch, sign_bit: int) -> bool:
         """Whether a mismatch is likely to be the same thing."""
         same_part = mismatch.part == self.part
-        restricted = self.lanes is not None or self.scales is not None or self.pattern.kind is not PatternKind.BLOCK or self.calls is not None
+        restricted = (
+            self.lanes is not None or self.scales is not None or self.pattern.kind is not PatternKind.BLOCK or self.calls is not None
+        )
         if self.pattern.kind in GARBLED:
             same = mismatch.kind is (CallKind.REUSED if self.pattern.kind is PatternKind.REUSED else CallKind.ARRANGED)
             return same and self.pattern.arrangement in ("contiguous", mismatch.arrangement)
@@ -161,15 +148,9 @@ def diagnose(prober: Prober, block: Float32s, pattern: CallPattern, seen: Observ
         codes = fold_codes(seen.part, seen.expected, seen.returned, sign_bit)
     turned = prober.look((-block).astype(np.float32), pattern)
     lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(np.nan_to_num(block))))
-    sign = (
-        ""
-        if turned is not None or pattern.kind in TIED
-        else ("negative" if np.signbit(block[lane]) else "positive")
-    )
+    sign = "" if turned is not None or pattern.kind in TIED else ("negative" if np.signbit(block[lane]) else "positive")
     beside = None if special else _beside(prober, block, pattern, seen)
-    return Cause(
-        part=seen.part, pattern=pattern, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside
-    )
+    return Cause(part=seen.part, pattern=pattern, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside)
 
 
 def _beside(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> Neighbour | None:

@@ -24,9 +24,7 @@ def show_code(code: int, fmt: ScalarFormat) -> str:
     return f"{code:02x} = {float(decode_table(fmt)[code])!r}"
 
 
-def show_conversion(
-    case: str, x: float, expected: int, returned: int, fmt: ScalarFormat, *, how: dict[str, str], snippet: str
-) -> Failure:
+def show_conversion(case: str, x: float, expected: int, returned: int, fmt: ScalarFormat, *, how: dict[str, str], snippet: str) -> Failure:
     """A number that was converted to another code than the rule gives."""
     steps = []
     if np.isfinite(x) and fmt.code_count > expected:
@@ -48,9 +46,7 @@ def show_conversion(
     )
 
 
-def show_value(
-    case: str, given: dict[str, Any], expected: float, returned: float, *, steps: list[str], snippet: str = ""
-) -> Failure:
+def show_value(case: str, given: dict[str, Any], expected: float, returned: float, *, steps: list[str], snippet: str = "") -> Failure:
     """A value that is another one."""
     return Failure(
         case=case, given=given, expected={"value": describe_bits(expected)}, returned={"value": describe_bits(returned)},

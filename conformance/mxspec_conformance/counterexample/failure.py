@@ -67,9 +67,7 @@ def pick_smallest(seen: Sequence[Observed], labels: Collection[str]) -> Observed
 Fails = Callable[[Observed], bool]
 
 
-def shrink_block(
-    session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True
-) -> Observed:
+def shrink_block(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True) -> Observed:
     """The same failure with fewer lanes: all but the maximum and one lane that differs become zero, if it still shows.
 
     fails: whether an answer still fails the requirement; one that does not is no smaller case of it.
@@ -116,18 +114,14 @@ def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat, dtype: st
     return scales, codes
 
 
-def _expected(
-    x: npt.NDArray[np.float32], case: QuantizeCase, fmt: BlockFormat, profile: Profile
-) -> tuple[int, npt.NDArray[np.uint8]]:
+def _expected(x: npt.NDArray[np.float32], case: QuantizeCase, fmt: BlockFormat, profile: Profile) -> tuple[int, npt.NDArray[np.uint8]]:
     scale = native_scale(profile, case.tensor)
     with np.errstate(all="ignore"):
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale)
     return int(t.scales.reshape(-1)[0]), t.codes
 
 
-def draw_failure(
-    session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True
-) -> Failure:
+def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True) -> Failure:
     """A failing quantize case with its steps, its neighbours among profiles and a snippet."""
     small = shrink_block(session, seen, fmt, profile, fails)
     case = small.case
@@ -158,9 +152,7 @@ def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
     case = seen.case
     scale = native_scale(profile, case.tensor)
     with np.errstate(all="ignore"):
-        t = mxspec.quantize(
-            case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale
-        )
+        t = mxspec.quantize(case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale)
     axis = case.axis % case.x.ndim
     padded = np.pad(case.x, [(0, n - m) for n, m in zip(seen.codes.shape, case.x.shape, strict=True)])
     x, want, got = (list_blocks(case, fmt, a) for a in (padded, t.codes, seen.codes))
@@ -213,9 +205,7 @@ def find_order(want: npt.NDArray[np.uint8], got: npt.NDArray[np.uint8]) -> Order
     return Order.TRANSPOSED if any((order == flat).all() for order in orders) else Order.OTHER
 
 
-def explain_steps(
-    case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]
-) -> list[str]:
+def explain_steps(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]) -> list[str]:
     """The step of arithmetic at which the answer parts from the profile."""
     scale = native_scale(profile, case.tensor)
     return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8)))
@@ -252,13 +242,7 @@ def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_sc
 
 
 def make_call_snippet(
-    x: npt.NDArray[np.float32],
-    width: int,
-    axis: int,
-    place: int,
-    fmt: BlockFormat,
-    dtype: str,
-    options: Mapping[str, Any],
+    x: npt.NDArray[np.float32], width: int, axis: int, place: int, fmt: BlockFormat, dtype: str, options: Mapping[str, Any]
 ) -> str:
     """NumPy lines that call the target with blocks [n, k], of which one is wrong, and with that one alone; empty where there are too
     many numbers to be read.
@@ -274,9 +258,7 @@ def make_call_snippet(
     scale, codes, alone = f"{line}, {block}", f"{line}, {first}:{end}", f"{line}:{line + 1}, {first}:{end}"
     if axis == 0:
         scale, codes, alone = f"{block}, {line}", f"{first}:{end}, {line}", f"{first}:{end}, {line}:{line + 1}"
-    arguments = "".join(
-        f", {key}={value!r}" for key, value in (({"axis": 0} if axis == 0 else {}) | dict(options)).items()
-    )
+    arguments = "".join(f", {key}={value!r}" for key, value in (({"axis": 0} if axis == 0 else {}) | dict(options)).items())
     cast = "" if dtype == "float32" else f'.astype("{dtype}")'
     return "\n".join([
         f"import {'ml_dtypes, ' if dtype == 'bfloat16' else ''}numpy as np  # k: the target",

@@ -138,9 +138,7 @@ def show_smallest_item(session: TargetSession, seen: ItemFailure) -> Failure:
     call = replace(pattern, item=OPERATIONS[seen.function].item).words
     return replace(
         seen.as_seen,
-        given=seen.given
-        | ({"other codes": others} if others else {})
-        | ({} if len(x) == 1 else {"call": f"only {call}"}),
+        given=seen.given | ({"other codes": others} if others else {}) | ({} if len(x) == 1 else {"call": f"only {call}"}),
         returned=dict.fromkeys(seen.returned, seen.write(wrong)),
         steps=[*steps, *seen.steps],
         snippet=_make_snippet(seen, [(x, place), *([] if alone is None else [(plain[None], 0)])]) or seen.snippet,
@@ -160,7 +158,5 @@ def _make_snippet(seen: ItemFailure, calls: list[tuple[Rows, int]]) -> str:
             lines += write_array(name, array)
         index = f"{place}, {seen.lane}" if len(operation.arguments) > 1 else place
         lines.append(f'values = k.{seen.function}({", ".join(operation.arguments)}, "{seen.name}"{options})')
-        lines.append(
-            f"print(values[{index}])  # {'alone' if number else f'expected {next(iter(seen.expected.values()))}'}"
-        )
+        lines.append(f"print(values[{index}])  # {'alone' if number else f'expected {next(iter(seen.expected.values()))}'}")
     return "\n".join(lines)

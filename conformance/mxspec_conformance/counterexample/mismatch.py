@@ -74,9 +74,7 @@ def _given(space: SampleSpace, x: Float32s, scales: Codes) -> tuple[Codes, npt.N
         return encode_given_scale(x, usable, space.fmt, space.profile, space.steps, space.bindings)
 
 
-def find_wrong_special(
-    space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]
-) -> Wrong | None:
+def find_wrong_special(space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]) -> Wrong | None:
     """The same for blocks with NaN, infinities or zeros: each is compared with the list of its legal answers.
 
     Where the profile's stack is not pinned on NaN, nothing is asked of it.

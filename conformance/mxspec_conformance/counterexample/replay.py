@@ -16,13 +16,7 @@ from mxspec.layouts import get_layout, list_layouts
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat, decompress, find_illegal
 from mxspec_conformance.counterexample.evidence import show_code
 from mxspec_conformance.counterexample.failure import describe_bits
-from mxspec_conformance.counterexample.replay_affine import (
-    arguments_of,
-    choose_reference,
-    declared_name,
-    find_affine,
-    list_rows,
-)
+from mxspec_conformance.counterexample.replay_affine import arguments_of, choose_reference, declared_name, find_affine, list_rows
 from mxspec_conformance.observations.quantize import tensor_argument
 from mxspec_conformance.observations.scale import scale_blocks
 from mxspec_conformance.observations.sparse_cases import list_sparse_cases
@@ -134,7 +128,6 @@ def _find(name: str) -> Iterator[FoundCase]:
         for case in _or_nothing(list_sparse_cases, fmt):
             if case.id == wanted:
                 yield FoundCase("sparse", fmt, case.topic, name, case, variant, lane)
-
 
     for operation, fmt, affine_case in find_affine(wanted):
         yield FoundCase(operation, fmt, affine_case.topic, name, affine_case, variant, lane)
@@ -261,9 +254,7 @@ def _replay_table(found: FoundCase, profile: str | None, session: TargetSession 
     if table.tensor is not None:
         shown.facts["tensor scale"] = ", ".join(f"{k} 0x{v}" for k, v in table.tensor.as_dict().items())
     with np.errstate(all="ignore"):
-        want = mxspec.dequantize(
-            codes, scales[:, None], fmt, profile=chosen, tensor_scale=native_scale(chosen, table.tensor)
-        )
+        want = mxspec.dequantize(codes, scales[:, None], fmt, profile=chosen, tensor_scale=native_scale(chosen, table.tensor))
     extra = {} if session is None else tensor_argument(table.tensor, session.capabilities)
     got = _call(shown, session, "dequantize", codes, scales[:, None], fmt.name, **extra)
     seen = set()

@@ -262,9 +262,7 @@ def _simpler(bits: int) -> Iterator[int]:
     """Float bits to try instead, the simplest first."""
     magnitude, sign = bits & 0x7FFFFFFF, bits & 0x80000000
     if magnitude >= 0x7F800000:
-        candidates = [
-            m | s for m in (0x7F800000, 0x7FC00000) for s in (0, sign) if (m > 0x7F800000) == (magnitude > 0x7F800000)
-        ]
+        candidates = [m | s for m in (0x7F800000, 0x7FC00000) for s in (0, sign) if (m > 0x7F800000) == (magnitude > 0x7F800000)]
         yield from (c for c in candidates if c != bits)
         return
     for kept in (0, 1, 2, 3, 4, 6, 8, 11, 16):

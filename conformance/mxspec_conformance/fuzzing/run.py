@@ -10,31 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.campaign import (
-    Outcome,
-    Procedure,
-    State,
-    Workers,
-    WorkItem,
-    call_target,
-    run_campaign,
-    run_work_items,
-)
+from mxspec_conformance.campaign import Outcome, Procedure, State, Workers, WorkItem, call_target, run_campaign, run_work_items
 from mxspec_conformance.fuzzing.blocks.subject import BLOCKS, plan_formats
 from mxspec_conformance.fuzzing.operations.subject import OPERATIONS, plan_operations
 from mxspec_conformance.fuzzing.products.subject import PRODUCTS, plan_products
-from mxspec_conformance.fuzzing.subject import (
-    Campaign,
-    Finding,
-    Job,
-    Progress,
-    Replayed,
-    Request,
-    Restart,
-    Result,
-    Settings,
-    Subject,
-)
+from mxspec_conformance.fuzzing.subject import Campaign, Finding, Job, Progress, Replayed, Request, Restart, Result, Settings, Subject
 from mxspec_conformance.results.report import FormatResult, Report
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.files import write_file

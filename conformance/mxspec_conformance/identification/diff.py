@@ -104,9 +104,7 @@ def diff(
         sessions += (open_target(target, timeout=timeout) for target in (first, second))
         for session in sessions:
             require_formats(session.capabilities, formats)
-        common = [
-            f for f in BLOCKS if all(f in s.capabilities.formats for s in sessions) and (not formats or f in formats)
-        ]
+        common = [f for f in BLOCKS if all(f in s.capabilities.formats for s in sessions) and (not formats or f in formats)]
         if not common:
             offered = "; ".join(f"{s.capabilities.name}: {', '.join(s.capabilities.formats)}" for s in sessions)
             raise ValueError(f"no format in common to compare; {offered}")
@@ -207,9 +205,7 @@ def _same(a: Answer, b: Answer) -> bool:
 
 def _ask(session: TargetSession, case: QuantizeCase, fmt: BlockFormat) -> Answer | None:
     try:
-        codes, scales = session.call(
-            "quantize", case.x, fmt.name, **tensor_argument(case.tensor, session.capabilities)
-        )
+        codes, scales = session.call("quantize", case.x, fmt.name, **tensor_argument(case.tensor, session.capabilities))
     except CallError:
         return None
     return int(scales.reshape(-1)[0]), codes.reshape(-1)

@@ -10,14 +10,7 @@ import numpy as np
 import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.stepfunctions import LAST_FINITE, SIGN
-from mxspec_conformance.identification.tables import (
-    SPECIAL_BLOCKS,
-    Bits,
-    ask_profile,
-    tabulate,
-    tabulate_elements,
-    tabulate_scale,
-)
+from mxspec_conformance.identification.tables import SPECIAL_BLOCKS, Bits, ask_profile, tabulate, tabulate_elements, tabulate_scale
 from mxspec_vectors.cases import load_quantize_cases
 from mxspec_vectors.points import TENSOR_AMAXES
 
@@ -146,9 +139,7 @@ def _search_tables(a: str, b: str, fmt: BlockFormat, step: int, *, thorough: boo
     return found
 
 
-def _from_tables(
-    a: str, b: str, fmt: BlockFormat, form: int | None, step: int, *, thorough: bool
-) -> Iterator[DistinguishingInput]:
+def _from_tables(a: str, b: str, fmt: BlockFormat, form: int | None, step: int, *, thorough: bool) -> Iterator[DistinguishingInput]:
     """Separations in the scale, in an element under an equal scale, and in special blocks.
 
     thorough: under every scale, not only under those of the plainest maxima.

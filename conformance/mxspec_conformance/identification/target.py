@@ -141,9 +141,7 @@ def identify_format(session: TargetSession, fmt: BlockFormat) -> Identity:
     identity.traits = _describe(observations, nearest)
     identity.arithmetic = describe_arithmetic(nearest)
     identity.neighbours = [
-        _separate(session, fmt, nearest.id, standing.profile.id, standing.failing)
-        for standing in standings[1:]
-        if not standing.identical
+        _separate(session, fmt, nearest.id, standing.profile.id, standing.failing) for standing in standings[1:] if not standing.identical
     ][:_NEIGHBOURS]
     return identity
 
@@ -178,20 +176,14 @@ def uses_reciprocal_table(profile: Profile) -> bool:
     expressions = [steps.scale.value, steps.scaled, steps.dequantize]
     if profile.tensor is not None:
         expressions.append(profile.tensor.from_amax)
-    return any(
-        isinstance(node, Apply) and node.domain is Domain.RCP_APPROX for expression in expressions for node in walk(expression)
-    )
+    return any(isinstance(node, Apply) and node.domain is Domain.RCP_APPROX for expression in expressions for node in walk(expression))
 
 
 def describe_arithmetic(profile: Profile) -> dict[str, str]:
     """The profile's expressions, of the two-level form where it has one."""
     level = profile.two_level or profile.one_level
     assert level is not None
-    found = {
-        "block scale": str(level.scale.value),
-        "scaled element": str(level.scaled),
-        "dequantized": str(level.dequantize),
-    }
+    found = {"block scale": str(level.scale.value), "scaled element": str(level.scaled), "dequantized": str(level.dequantize)}
     if profile.tensor is not None:
         found = {f"tensor scale ({profile.tensor.native.value})": str(profile.tensor.from_amax), **found}
     return found
@@ -238,9 +230,7 @@ def _separate(session: TargetSession, fmt: BlockFormat, nearest: str, other: str
     returned = ask_target(session, fmt, found)
     agrees = ""
     if returned is not None:
-        agrees = (
-            "nearest" if returned == found.answers[0] else "neighbour" if returned == found.answers[1] else "neither"
-        )
+        agrees = "nearest" if returned == found.answers[0] else "neighbour" if returned == found.answers[1] else "neither"
     return Neighbour(other, distance, found, returned, agrees)
 
 
@@ -253,9 +243,7 @@ def ask_target(session: TargetSession, fmt: BlockFormat, separation: Distinguish
     dtype = DTYPES[preferred_dtype(session.capabilities.dtypes)]
     try:
         with np.errstate(all="ignore"):
-            codes, scales = session.call(
-                "quantize", separation.block.view(np.float32).astype(dtype), fmt.name, **extra
-            )
+            codes, scales = session.call("quantize", separation.block.view(np.float32).astype(dtype), fmt.name, **extra)
     except CallError:
         return None
     return int(scales.reshape(-1)[0]), codes.reshape(-1).tobytes()

@@ -11,7 +11,6 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-
 def _stretch(x: Array, negative: int, positive: int) -> Array:
     """Whole numbers up to 15 in as many blocks, times a factor for each sign."""
     whole = (np.arange(x.size) * 37 % 31 - 15).reshape(x.shape)

@@ -123,9 +123,7 @@ def _is_ordinary(amax: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
 LOG2_REACH = 89
 
 
-def _name_inexact_log2(
-    results: Sequence[ObservedScales], fmt: BlockFormat, judged: Profile, bounds: Bounds
-) -> str | None:
+def _name_inexact_log2(results: Sequence[ObservedScales], fmt: BlockFormat, judged: Profile, bounds: Bounds) -> str | None:
     """In words, that all wrong bytes are one step off next to powers of two, where an inexact log2 puts them; else None."""
     rule = _scale_rule(judged)
     if fmt.has_tensor_scale or rule.offset or rule.step not in (ScaleStep.FLOOR, ScaleStep.CEIL):
@@ -255,9 +253,7 @@ class _ZeroSigns:
     #: Negative zeros from positive numbers.
     made: int = 0
 
-    def count(
-        self, zeros: npt.NDArray[np.bool_], negative: npt.NDArray[np.bool_], marked: npt.NDArray[np.bool_]
-    ) -> None:
+    def count(self, zeros: npt.NDArray[np.bool_], negative: npt.NDArray[np.bool_], marked: npt.NDArray[np.bool_]) -> None:
         """Enter lanes [n, k]: which became zero, whose input is negative, whose code has the sign."""
         self.kept += int((zeros & negative & marked).sum())
         self.lost += int((zeros & negative & ~marked).sum())
@@ -274,9 +270,7 @@ class _ZeroSigns:
         return Trait(TraitName.ZERO_SIGN, text, f"sign of zero {text}")
 
 
-def describe_special(
-    seen: Sequence[Observed], unanswered: Sequence[Unanswered], fmt: BlockFormat
-) -> list[Trait]:
+def describe_special(seen: Sequence[Observed], unanswered: Sequence[Unanswered], fmt: BlockFormat) -> list[Trait]:
     """NaN, Inf and zero blocks."""
     traits = []
     for topic, name in (("nan", TraitName.NAN), ("inf", TraitName.INF), ("zero-block", TraitName.ZERO_BLOCK)):

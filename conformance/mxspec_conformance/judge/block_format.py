@@ -36,9 +36,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 SCALE_TOPICS = (*OWN_SCALE, "scale-boundary", "scale-tie")
 
 
-def check_format(
-    session: TargetSession, fmt: str, asked: str | None, report: Report, wanted: Wanted, data: Sequence[Data]
-) -> None:
+def check_format(session: TargetSession, fmt: str, asked: str | None, report: Report, wanted: Wanted, data: Sequence[Data]) -> None:
     """Judge a block format and enter its requirements and its result.
 
     asked: the profile to judge by; None: the one that the target claims, else the nearest normative one. data: numbers on which
@@ -68,9 +66,7 @@ def check_format(
     weight = weigh_wrong_scales(observations.scales, judged.id)
     by_chance = {p.id for p in profiles if weigh_wrong_scales(observations.scales, p.id) > weight}
     explanation = common_explanation(
-        done.of_vectors,
-        _rank_explanations(observations, identical),
-        lambda e: e.cause is Cause.PROFILE and e.name in by_chance,
+        done.of_vectors, _rank_explanations(observations, identical), lambda e: e.cause is Cause.PROFILE and e.name in by_chance
     )
 
     @cache
@@ -93,7 +89,9 @@ def check_format(
                 return _add_step(wrong_in_call, drawn.get(tally.id))
             fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
             # A case of the vectors rather than a block that was made.
-            drawn_of = (first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made))
+            drawn_of = (
+                first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made)
+            )
             case = next(filter(None, drawn_of), None)
         failure = case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
         if isinstance(failure, ItemFailure):
@@ -134,11 +132,7 @@ def check_format(
         distances={name: distances[name] for name in normative},
         operations=[
             name
-            for name, found in (
-                ("quantize", observations.answered),
-                ("scale", observations.scales),
-                ("dequantize", observations.tables),
-            )
+            for name, found in (("quantize", observations.answered), ("scale", observations.scales), ("dequantize", observations.tables))
             if found
         ],
         identical_to=identical,
@@ -152,7 +146,11 @@ def check_format(
 
 def _add_step(small: Failure, large: Failure | None) -> Failure:
     """The smallest call, with what a larger one shows of the mistake: that says more than one block."""
-    return small if large is None else replace(small, steps=[*small.steps, *(f"in a larger call: {step}" for step in large.steps if step not in small.steps)])
+    return (
+        small
+        if large is None
+        else replace(small, steps=[*small.steps, *(f"in a larger call: {step}" for step in large.steps if step not in small.steps)])
+    )
 
 
 def _excuse_search(observations: Observations, profile: Profile, requirements: Sequence[Requirement]) -> Search | None:
@@ -172,9 +170,7 @@ def _excuse_search(observations: Observations, profile: Profile, requirements: S
     return search
 
 
-def _count_open(
-    observations: Observations, judged: Profile, tallies: Sequence[Tally], requirements: Sequence[Requirement]
-) -> int:
+def _count_open(observations: Observations, judged: Profile, tallies: Sequence[Tally], requirements: Sequence[Requirement]) -> int:
     """Of the cases that differ from the profile, those that fail nothing but what is open."""
     is_open = {r.id for r in requirements if r.verdict is Verdict.OPEN}
     accused: set[str] = set()
@@ -227,9 +223,7 @@ def _run_stages(run: BlockRun, wanted: Wanted) -> _Done:
     return _Done([t for card in scorecards.values() for t in card.tallies.values()], list(of_vectors.values()), first)
 
 
-def _rank_explanations(
-    observations: Observations, identical: Sequence[str]
-) -> Callable[[Explanation], tuple[int, ...]]:
+def _rank_explanations(observations: Observations, identical: Sequence[str]) -> Callable[[Explanation], tuple[int, ...]]:
     """Among what explains equally much: a profile that agrees everywhere, then the one whose scales are nearest, then others."""
     order = {p.id: i for i, p in enumerate(mxspec.list_profiles(observations.fmt))}
 

@@ -24,13 +24,7 @@ from mxspec_conformance.judge.other_operations import (
 from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.judge.stages import BLOCK_STAGES
 from mxspec_conformance.judge.wanted import OF_CALLS, Wanted
-from mxspec_conformance.observations.selection import (
-    EVERYTHING as EVERY_CASE,
-    Selection,
-    quick_selection,
-    selects_calls,
-    use_selection,
-)
+from mxspec_conformance.observations.selection import EVERYTHING as EVERY_CASE, Selection, quick_selection, selects_calls, use_selection
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Report, Requirement, Verdict
 from mxspec_conformance.targets.errors import CallError, own_errors
@@ -91,9 +85,7 @@ def check(
         profile = find_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(selection or (quick_selection() if quick else EVERY_CASE)):
-        return _run(
-            session, target, profile, formats, only, progress, begun, quick=quick, data=(normal_data(),) if data is None else data
-        )
+        return _run(session, target, profile, formats, only, progress, begun, quick=quick, data=(normal_data(),) if data is None else data)
 
 
 def _not_judged(identifier: str) -> Requirement:

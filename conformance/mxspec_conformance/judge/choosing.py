@@ -51,17 +51,13 @@ def choose_formats(session: TargetSession, formats: Collection[str] | None, prof
         known = {p.id: p for p in mxspec.list_profiles()}
         if profile not in known:
             close = get_close_matches(profile, known, n=3) or [p.id for p in known.values() if p.kind is Kind.NORMATIVE]
-            raise ValueError(
-                f"unknown profile {profile!r}; {len(known)} are known, {', '.join(close)} among them: see `mxspec profiles`"
-            )
+            raise ValueError(f"unknown profile {profile!r}; {len(known)} are known, {', '.join(close)} among them: see `mxspec profiles`")
         covered = known[profile].formats
         if missing := [f for f in formats or () if f not in covered]:
             raise ValueError(f"profile {profile} covers {', '.join(covered)}; not {', '.join(missing)}")
         chosen = [f for f in chosen if f in covered]
         if not chosen:
-            raise ValueError(
-                f"profile {profile} covers {', '.join(covered)}; the target offers {', '.join(offered) or 'none'}"
-            )
+            raise ValueError(f"profile {profile} covers {', '.join(covered)}; the target offers {', '.join(offered) or 'none'}")
     return chosen
 
 

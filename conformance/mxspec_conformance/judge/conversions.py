@@ -38,7 +38,9 @@ def list_known(x: Floats, fmt: ScalarFormat, asked: Rounding, *, own: bool, retu
     }  # fmt: skip
 
 
-def _list_all(x: Floats, fmt: ScalarFormat, asked: Rounding, *, own: bool, returned: Codes, expected: Codes) -> Iterator[tuple[Explanation, Codes]]:
+def _list_all(
+    x: Floats, fmt: ScalarFormat, asked: Rounding, *, own: bool, returned: Codes, expected: Codes
+) -> Iterator[tuple[Explanation, Codes]]:
     for rounding in ROUNDING_TEXT:
         codes = _encode(x, fmt, rounding)
         if own and rounding is asked:  # what saturation gives is then saturation itself

@@ -32,9 +32,7 @@ from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 
-def expected_table(
-    fmt: BlockFormat, profile: Profile, tensor: TensorScales | None, dtype: str = "float32"
-) -> Values | None:
+def expected_table(fmt: BlockFormat, profile: Profile, tensor: TensorScales | None, dtype: str = "float32") -> Values | None:
     """The profile's values for the table, rounded once to an output dtype; None where it has no such form."""
     try:
         profile.steps(with_tensor_scale=tensor is not None)
@@ -66,7 +64,9 @@ def judge_tables(
         for row, reason in item.failed.items():
             scale = f"{int(rotated_table(fmt)[1][row]):02x}"
             given = {"scale": scale, "codes": rotated_table(fmt)[0][row].tobytes().hex()}
-            scorecard.count_no_answer("scale-code", f"{item.case.id}-scale-{scale}", reason, origin=item.case.id, given=partial(dict, given))
+            scorecard.count_no_answer(
+                "scale-code", f"{item.case.id}-scale-{scale}", reason, origin=item.case.id, given=partial(dict, given)
+            )
     plain = next((t for t in tables if not t.seen.refused and t.case.tensor is None and t.seen.dtype == "float32" and t.wrong.any()), None)
     misread: frozenset[Explanation] = frozenset() if plain is None else name_table(fmt, plain.returned)
     for table in tables:
@@ -204,7 +204,9 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
         f'print(mxspec.dequantize(codes, scale, "{fmt.name}", profile="{table.profile}", tensor_scale={kind})[0, 0])'
     )
     want, answered = table.expected[row, lane], table.seen.answered
-    shown = show_value(f"{table.case.id}-scale-{scale:02x}", given, float(want), float(table.returned[row, lane]), steps=[told], snippet=snippet)
+    shown = show_value(
+        f"{table.case.id}-scale-{scale:02x}", given, float(want), float(table.returned[row, lane]), steps=[told], snippet=snippet
+    )
     return keep_items(
         shown, "dequantize", fmt.name, np.column_stack([codes, scales])[answered], int(np.searchsorted(answered, row)), lane=lane,
         options=table.seen.options, write=write_value, is_wrong=partial(is_other_value, want, signs=bool(table.signs[row, lane])),
@@ -242,7 +244,13 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
 
 
 def _show_neighbours(
-    label: str, fmt: BlockFormat, codes: Codes, scale: int, own: Values, returned: Values, wrong: npt.NDArray[np.bool_],
+    label: str,
+    fmt: BlockFormat,
+    codes: Codes,
+    scale: int,
+    own: Values,
+    returned: Values,
+    wrong: npt.NDArray[np.bool_],
     options: Mapping[str, Any],
 ) -> Failure:
     """The first code of a call that is read otherwise than in the table, between those beside it."""

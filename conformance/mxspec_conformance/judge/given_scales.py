@@ -58,9 +58,7 @@ def judge_given_scales(
         for (by, step), (shape, (width, axis, needed)) in ((b, s) for b in _STEPS.items() for s in _SHAPES.items()):
             label = f"{by}, {shape}, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else "")
             count, offered = len(rows) // width * width, all(capabilities.has("quantize", option) for option in needed)
-            if not (
-                count and offered and keeps_call(CALLS, f"quantize/{fmt.name}", label, quick=width == 1 or step == 1)
-            ):
+            if not (count and offered and keeps_call(CALLS, f"quantize/{fmt.name}", label, quick=width == 1 or step == 1)):
                 continue
             given = _move(own, step, fmt)[:count]
             answer = _ask(session, fmt, rows[:count], given, width, axis, tensor_argument(tensor, capabilities))
@@ -82,11 +80,7 @@ def judge_given_scales(
 def _list_rows(answered: Sequence[Observed], profile: Profile, dtypes: Sequence[str]) -> Iterator[list[Observed]]:
     for dtype in dtypes:
         for tensor, group in group_rows(answered, dtype).items():
-            rows = [
-                o
-                for o in group
-                if o.case.topic not in WHOLE_BLOCK and np.isfinite(o.case.x).all() and o.case.answers.get(profile.id)
-            ]
+            rows = [o for o in group if o.case.topic not in WHOLE_BLOCK and np.isfinite(o.case.x).all() and o.case.answers.get(profile.id)]
             if not rows or (tensor is not None and tensor.is_special):
                 continue
             # Where elements are scaled by the block's maximum too, a scale that is given says nothing of them.
@@ -95,13 +89,7 @@ def _list_rows(answered: Sequence[Observed], profile: Profile, dtypes: Sequence[
 
 
 def _ask(
-    session: TargetSession,
-    fmt: BlockFormat,
-    rows: Sequence[Observed],
-    given: Codes,
-    width: int,
-    axis: int,
-    options: dict[str, Any],
+    session: TargetSession, fmt: BlockFormat, rows: Sequence[Observed], given: Codes, width: int, axis: int, options: dict[str, Any]
 ) -> tuple[Codes, Codes] | NoAnswer:
     """Codes [n, k] and scales [n]."""
     x = cast_input(np.concatenate([r.case.x for r in rows]), rows[0].dtype).reshape(len(rows) // width, -1)

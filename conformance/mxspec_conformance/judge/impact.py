@@ -80,9 +80,7 @@ def _measure(session: TargetSession, fmt: BlockFormat, profile: Profile, data: D
     )  # fmt: skip
 
 
-def _quantize_both(
-    session: TargetSession, fmt: BlockFormat, profile: Profile, given: Floats
-) -> tuple[Floats, BlockTensor, BlockTensor]:
+def _quantize_both(session: TargetSession, fmt: BlockFormat, profile: Profile, given: Floats) -> tuple[Floats, BlockTensor, BlockTensor]:
     capabilities = session.capabilities
     dtype = preferred_dtype(capabilities.dtypes)
     tail = -given.shape[-1] % fmt.k

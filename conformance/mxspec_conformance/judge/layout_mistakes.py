@@ -93,21 +93,13 @@ def _order_tiles_by_columns(layout: Layout, parts: tuple[Bytes, ...], right: Byt
     if len(parts) != 1 or rows * columns == 1 or parts[0].ndim != 2:
         return None
     high, wide = layout.pad_shape((parts[0].shape[0], parts[0].shape[1]))
-    tiles = (
-        right.reshape(high // rows, wide // columns, -1)
-        if right.size % (high // rows * (wide // columns)) == 0
-        else None
-    )
+    tiles = right.reshape(high // rows, wide // columns, -1) if right.size % (high // rows * (wide // columns)) == 0 else None
     return None if tiles is None else np.ascontiguousarray(tiles.swapaxes(0, 1)).reshape(-1)
 
 
 #: Six-bit codes from the top of three big-endian bytes down.
 _SIX_FROM_TOP = Packing(
-    "6-bit, highest bit first",
-    6,
-    4,
-    3,
-    tuple(8 * ((23 - q) // 8) + q % 8 for i in range(4) for q in range(18 - 6 * i, 24 - 6 * i)),
+    "6-bit, highest bit first", 6, 4, 3, tuple(8 * ((23 - q) // 8) + q % 8 for i in range(4) for q in range(18 - 6 * i, 24 - 6 * i))
 )
 
 MISTAKES = (

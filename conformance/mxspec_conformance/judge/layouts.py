@@ -25,9 +25,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import LayoutCase, load_layout_file
 
 
-def judge_layout(
-    session: TargetSession, function: str, layout: Layout, wanted: Wanted = EVERYTHING
-) -> list[Requirement]:
+def judge_layout(session: TargetSession, function: str, layout: Layout, wanted: Wanted = EVERYTHING) -> list[Requirement]:
     """The requirements of one function for one layout; those that are wanted, and what explains them."""
     file = load_layout_file(layout.name)
     scorecard = Scorecard(function, layout.name, wanted)
@@ -93,9 +91,7 @@ def _judge_bytes(
             drawn["padding"] = _draw_bytes(layout, case, returned, outside, [])
 
 
-def _judge_items(
-    layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], scorecard: Scorecard, drawn: dict[str, Failure]
-) -> None:
+def _judge_items(layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...], scorecard: Scorecard, drawn: dict[str, Failure]) -> None:
     placed = all((a == b).all() for a, b in zip(returned, case.parts, strict=True))
     names = [] if placed else name_items(layout, _soil(layout, case), case.shape, returned)
     scorecard.count(case.topic, case.id, ok=placed, equals=names)
@@ -140,9 +136,7 @@ def _make_snippet(layout: Layout, case: LayoutCase, call: str) -> str:
 
 
 def _draw_items(layout: Layout, case: LayoutCase, returned: tuple[Bytes, ...]) -> Failure:
-    part, right, got = next(
-        (f.part.value, a, b) for f, a, b in zip(layout.fields, case.parts, returned, strict=True) if (a != b).any()
-    )
+    part, right, got = next((f.part.value, a, b) for f, a, b in zip(layout.fields, case.parts, returned, strict=True) if (a != b).any())
     place = tuple(int(i) for i in np.argwhere(right != got)[0])
     item = ",".join(map(str, place))
     return Failure(

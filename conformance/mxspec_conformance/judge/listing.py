@@ -25,9 +25,7 @@ _CALLS = ("call-size", "memory", "state")
 _SPECIAL = ("nan", "inf", "overflow", "subnormal", "mixture")
 
 
-def list_requirements(
-    session: TargetSession, *, profile: str | None = None, formats: Sequence[str] | None = None
-) -> list[str]:
+def list_requirements(session: TargetSession, *, profile: str | None = None, formats: Sequence[str] | None = None) -> list[str]:
     """Ids of the requirements that `check` with the same options reports, in no particular order.
 
     Raises ValueError for an unknown profile or format, or a profile that covers no format of the target.

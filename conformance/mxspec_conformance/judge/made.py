@@ -55,9 +55,7 @@ def judge_made(session: TargetSession, judged: Judged, seen: Sequence[Observed],
     return found
 
 
-def _judge_group(
-    session: TargetSession, judged: Judged, dtype: str, tensor: TensorScales | None, scorecard: Scorecard
-) -> list[Observed]:
+def _judge_group(session: TargetSession, judged: Judged, dtype: str, tensor: TensorScales | None, scorecard: Scorecard) -> list[Observed]:
     fmt, place = judged.fmt, "" if tensor is None else f"{tensor.amax:08x}/"
     cases = [QuantizeCase(f"made/{place}{name}", TOPIC, x[None], tensor=tensor) for name, x in list_made(fmt.name, dtype, tensor)]
     expected = _answer_all(cases, fmt, judged.profile) if cases else None

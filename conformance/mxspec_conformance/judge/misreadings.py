@@ -106,7 +106,11 @@ def _name_bytes(elements: Table, scales: npt.NDArray[np.uint8], right: Values, r
     words = []
     for byte in bytes_.tolist() if len(bytes_) <= _FEW else []:
         rows = scales == byte
-        read = [name for name, value in (("NaN", np.nan), ("infinity", np.inf), ("zero", 0.0), ("one", 1.0)) if _same((elements[rows] * value).astype(np.float32), returned[rows])]
+        read = [
+            name
+            for name, value in (("NaN", np.nan), ("infinity", np.inf), ("zero", 0.0), ("one", 1.0))
+            if _same((elements[rows] * value).astype(np.float32), returned[rows])
+        ]
         if not read:
             return set()
         words.append(f"{byte:02X} were {read[0]}")

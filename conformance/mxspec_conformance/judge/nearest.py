@@ -13,19 +13,9 @@ from dataclasses import dataclass
 
 import mxspec
 from mxspec.profiles.schema import Kind, Profile
-from mxspec_conformance.judge.dequantize import (
-    count_refused,
-    count_supported as count_values,
-    count_wrong_values,
-    tables_identical,
-)
+from mxspec_conformance.judge.dequantize import count_refused, count_supported as count_values, count_wrong_values, tables_identical
 from mxspec_conformance.judge.quantize import count_failing, identical_profiles
-from mxspec_conformance.judge.scale import (
-    count_supported as count_maxima,
-    count_wrong_scales,
-    scales_identical,
-    weigh_wrong_scales,
-)
+from mxspec_conformance.judge.scale import count_supported as count_maxima, count_wrong_scales, scales_identical, weigh_wrong_scales
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
 
@@ -62,11 +52,7 @@ def count_declined(observations: Observations, profile: Profile) -> int:
     entries that `dequantize` refuses.
     """
     if not observations.answered:
-        return (
-            0
-            if observations.lost or count_maxima(observations.scales)
-            else count_refused(observations.tables, observations.fmt)
-        )
+        return 0 if observations.lost or count_maxima(observations.scales) else count_refused(observations.tables, observations.fmt)
     blocks = [item.reason for item in observations.unanswered if profile.id in item.case.answers]
     runs = [(item.returned, len(item.case.amax)) for item in observations.scales if profile.id in item.case.answers]
     declined = sum(reason.is_declined for reason in blocks)
@@ -92,9 +78,7 @@ def find_identical(observations: Observations, profiles: Sequence[Profile]) -> l
     return [
         p.id
         for p in profiles
-        if p.id in equal
-        and scales_identical(observations.scales, fmt, p)
-        and tables_identical(observations.tables, fmt, p)
+        if p.id in equal and scales_identical(observations.scales, fmt, p) and tables_identical(observations.tables, fmt, p)
     ]
 
 

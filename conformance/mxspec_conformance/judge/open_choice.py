@@ -94,9 +94,7 @@ def _scale_of(rest: npt.NDArray[np.float32], item: Observed, fmt: BlockFormat, p
     return int(t.scales.reshape(-1)[0])
 
 
-def _explain_special(
-    x: npt.NDArray[np.float32], codes: Codes, special: npt.NDArray[np.bool_], fmt: BlockFormat
-) -> Reasons:
+def _explain_special(x: npt.NDArray[np.float32], codes: Codes, special: npt.NDArray[np.bool_], fmt: BlockFormat) -> Reasons:
     """What the lanes with NaN or Inf have become: a NaN, one code, or one code with the sign of the lane."""
     element, found = fmt.element, set[Hashable]()
     lanes = fold_zeros(element)[codes[special]]

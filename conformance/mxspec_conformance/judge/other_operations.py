@@ -24,9 +24,7 @@ from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS
 Progress = Callable[[str], None]
 
 
-def check_scalars(
-    session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted
-) -> None:
+def check_scalars(session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted) -> None:
     """Enter requirements of encoders and decoders of scalar formats; where formats are named, of their elements."""
     capabilities = session.capabilities
     elements = capabilities.elements
@@ -45,9 +43,7 @@ def check_scalars(
             tallies = list(scorecard.tallies.values())
             explanation = common_explanation(tallies, lambda _: (0,))
             answers = any(len(t.no_answers) < len(t.cases) for t in scorecard.tallies.values())
-            report.requirements += [
-                judge_tally(t, explanation, partial(_show_first, session, drawn), may_refuse=answers) for t in tallies
-            ]
+            report.requirements += [judge_tally(t, explanation, partial(_show_first, session, drawn), may_refuse=answers) for t in tallies]
 
 
 def check_affine(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
@@ -74,7 +70,9 @@ def check_affine(session: TargetSession, report: Report, progress: Progress, wan
 def name_operations(session: TargetSession) -> tuple[str, ...]:
     """The operations whose vectors a result speaks of."""
     # Products are judged by calls of the judge's own design.
-    functions: dict[str, Collection[str]] = {"dot": (), "layout": LAYOUT_FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {f: (f,) for f in AFFINE_FUNCTIONS}
+    functions: dict[str, Collection[str]] = {"dot": (), "layout": LAYOUT_FUNCTIONS, "sparse": SPARSE_FUNCTIONS} | {
+        f: (f,) for f in AFFINE_FUNCTIONS
+    }
     return (*NUMERIC_OPERATIONS, *(o for o in FURTHER_OPERATIONS if any(map(session.capabilities.has, functions[o]))))
 
 
@@ -96,9 +94,7 @@ def check_layouts(session: TargetSession, report: Report, progress: Progress, wa
         report.requirements += found[function, layout.name]
 
 
-def check_products(
-    session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted
-) -> None:
+def check_products(session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted) -> None:
     """Enter requirements and results of products; where formats are named, of those with a side in one of them."""
     if not session.capabilities.products or not wanted.calls:
         return

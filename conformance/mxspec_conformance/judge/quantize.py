@@ -59,9 +59,7 @@ def padded_input(case: QuantizeCase, fmt: BlockFormat, shape: tuple[int, ...]) -
     return np.pad(case.x, [(0, n - m) for n, m in zip(shape, case.x.shape, strict=True)])
 
 
-def judge_all(
-    seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, scorecard: Scorecard, *, naming: bool = True
-) -> None:
+def judge_all(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, scorecard: Scorecard, *, naming: bool = True) -> None:
     """Enter all returned tensors into the scorecard of a profile; naming: look for what else would return the wrong bits."""
     groups: dict[Any, list[Observed]] = {}
     for number, item in enumerate(seen):
@@ -116,24 +114,14 @@ def judge_observed(
         topic = case.topic if case.topic in WHOLE_BLOCK else _special_topic(case)
         unsigned = any(answer_matches(a, seen.scales, seen.codes, fmt.element, signs=False) for a in legal)
         if unsigned and not matched:
-            scorecard.count(
-                "zero-sign",
-                seen.label,
-                origin=case.id,
-                ok=False,
-                equals=by_profiles(equal_profiles(seen, fmt, signs=True)),
-            )
+            scorecard.count("zero-sign", seen.label, origin=case.id, ok=False, equals=by_profiles(equal_profiles(seen, fmt, signs=True)))
         equals = frozenset() if unsigned else by_profiles(equal_profiles(seen, fmt, signs=False))
         scorecard.count(topic, seen.label, origin=case.id, ok=unsigned, equals=equals, milder=topic == "nan" and _keeps_nan(seen, fmt))
         return
     canonical = legal[0]
     scales = seen.scales.reshape(-1)
     scale_ok = scales == canonical.scale
-    equals = (
-        frozenset[Explanation]()
-        if (matched and not strict) or not naming
-        else by_profiles(equal_profiles(seen, fmt, signs=strict))
-    )
+    equals = frozenset[Explanation]() if (matched and not strict) or not naming else by_profiles(equal_profiles(seen, fmt, signs=strict))
     scale_topic = case.topic if case.topic in OWN_SCALE else default_scale_topic(fmt)
     if profile.kind is Kind.NORMATIVE and fmt.is_mx and (canonical.scale == 0).all():
         scale_topic = _judge_low_end(seen, fmt, scale_topic, scorecard)
@@ -200,7 +188,11 @@ def as_answer(row: LegalRow) -> Answer:
 def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) -> bool:
     """Whether a block that is no case of the vectors fails a topic: what is legal for it is computed."""
     case = seen.case
-    special = {"nan": np.isnan(case.x).any(), "inf": np.isinf(case.x).any(), "zero-block": not (case.x.view(np.uint32) << np.uint32(1)).any()}
+    special = {
+        "nan": np.isnan(case.x).any(),
+        "inf": np.isinf(case.x).any(),
+        "zero-block": not (case.x.view(np.uint32) << np.uint32(1)).any(),
+    }
     if case.topic in special and not special[case.topic]:
         return False
     with np.errstate(all="ignore"):
@@ -236,11 +228,7 @@ def judge_lanes(members: Sequence[Observed], fmt: BlockFormat, profile: Profile,
     x = np.concatenate(blocks)
     codes = np.concatenate([as_blocks(m.case, fmt, m.codes, divided=False) for m in members])
     scales = np.concatenate([as_blocks(m.case, fmt, m.scales, divided=True) for m in members])
-    finite = (
-        scales < fmt.scale.code_count - 1
-        if fmt.scale.nan_code == fmt.scale.code_count - 1
-        else scales <= fmt.scale.max_code
-    )
+    finite = scales < fmt.scale.code_count - 1 if fmt.scale.nan_code == fmt.scale.code_count - 1 else scales <= fmt.scale.max_code
     steps, bindings = bind_profile(profile, members[0].case.tensor)
     usable = np.minimum(scales, fmt.scale.code_count - 1).astype(np.uint8)
     expected, scaled = encode_given_scale(x, usable, fmt, profile, steps, bindings)
@@ -287,9 +275,7 @@ def flag_nan_choices(element: ScalarFormat) -> npt.NDArray[np.bool_]:
     return np.isin(np.arange(256), [element.join(sign, code) for sign in (0, 1) for code in chosen]) & (element.nan_code is None)
 
 
-def _enter_lanes(
-    seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals: frozenset[Explanation], lanes: _Lanes
-) -> None:
+def _enter_lanes(seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals: frozenset[Explanation], lanes: _Lanes) -> None:
     case, element = seen.case, fmt.element
     codes, expected, classes, wrong = lanes.codes, lanes.expected, lanes.classes, lanes.wrong
     finite = lanes.finite[:, None]
@@ -309,13 +295,7 @@ def _enter_lanes(
         signs = (codes != expected) & ~wrong & zeros
         if (signs & (expected == 0)).any():  # a sign may be dropped, never made
             scorecard.count("choice", seen.label, origin=case.id, ok=False)
-        scorecard.count(
-            "zero-sign",
-            seen.label,
-            origin=case.id,
-            ok=not signs.any(),
-            equals=_sign_equals(seen, fmt, bool(signs.any())),
-        )
+        scorecard.count("zero-sign", seen.label, origin=case.id, ok=not signs.any(), equals=_sign_equals(seen, fmt, bool(signs.any())))
     for kind in np.unique(classes[lanes.finite]) if lanes.finite.any() else ():
         members = classes == kind
         if kind == LaneClass.ZERO:
@@ -330,9 +310,7 @@ def _sign_equals(seen: Observed, fmt: BlockFormat, failing: bool) -> frozenset[E
     return by_profiles(equal_profiles(seen, fmt, signs=True)) if failing else frozenset()
 
 
-def count_failing(
-    seen: Sequence[Observed], lost: Sequence[QuantizeCase], fmt: BlockFormat, profiles: Sequence[Profile]
-) -> dict[str, int]:
+def count_failing(seen: Sequence[Observed], lost: Sequence[QuantizeCase], fmt: BlockFormat, profiles: Sequence[Profile]) -> dict[str, int]:
     """Failing cases under each profile; cases that got no answer fail under those that have one."""
     counts = {p.id: sum(p.id in c.answers for c in lost) for p in profiles}
     for observed in seen:

@@ -62,9 +62,7 @@ def _explained_nan(x: npt.NDArray[np.float32], returned: Sequence[Any], fmt: Sca
 
 def _own_overflow(x: npt.NDArray[np.float32], fmt: ScalarFormat, rounding: Rounding) -> npt.NDArray[np.uint8]:
     """What an encoder returns that overflows to the format's own Inf or NaN."""
-    codes: npt.NDArray[np.uint8] = encode_table(fmt, rounding, Overflow.OWN, NanPolicy.NAN)[
-        table_index(x if fmt.signed else np.abs(x))
-    ]
+    codes: npt.NDArray[np.uint8] = encode_table(fmt, rounding, Overflow.OWN, NanPolicy.NAN)[table_index(x if fmt.signed else np.abs(x))]
     return codes
 
 
@@ -154,7 +152,12 @@ def judge_encode(session: TargetSession, element: str, scorecard: Scorecard) -> 
 
 
 def _judge_one_rounding(
-    cases: Sequence[_Encoded], known: Sequence[Mapping[Explanation, npt.NDArray[np.int64]]], fmt: ScalarFormat, scorecard: Scorecard, *, named: bool
+    cases: Sequence[_Encoded],
+    known: Sequence[Mapping[Explanation, npt.NDArray[np.int64]]],
+    fmt: ScalarFormat,
+    scorecard: Scorecard,
+    *,
+    named: bool,
 ) -> None:
     """Where the rounding is open, one explains all ordinary numbers: the one that was asked for, or else any."""
     for wanted in dict.fromkeys(c.rounding for c in cases):
@@ -282,7 +285,11 @@ def keep_encoded(
     """A failure with the call in which a number got a wrong code. What is wrong as a zero is wrong by its sign."""
     zeros = {fmt.join(sign, 0) for sign in (0, 1)}
     legal = zeros if expected in zeros and code not in zeros else {expected}
-    if fmt.twos_complement and expected == fmt.sign_bit + 1 and is_lowest_allowed(fmt, x[at : at + 1], Rounding(options.get("rounding", "rne")))[0]:
+    if (
+        fmt.twos_complement
+        and expected == fmt.sign_bit + 1
+        and is_lowest_allowed(fmt, x[at : at + 1], Rounding(options.get("rounding", "rne")))[0]
+    ):
         legal |= {fmt.sign_bit}
     return keep_items(
         shown, "encode", fmt.name, x[:, None], at, options=options,

@@ -24,12 +24,7 @@ from mxspec_vectors.tensor_scales import TensorScales
 
 
 def judge_scales(
-    results: Sequence[ObservedScales],
-    fmt: BlockFormat,
-    profile: Profile,
-    scorecard: Scorecard,
-    *,
-    naming: bool = True,
+    results: Sequence[ObservedScales], fmt: BlockFormat, profile: Profile, scorecard: Scorecard, *, naming: bool = True
 ) -> None:
     """Enter every maximum into the scorecard of a profile; naming: look for other profiles that give a wrong byte."""
     for item in results:
@@ -96,11 +91,7 @@ def count_wrong_scales(results: Sequence[ObservedScales], profile: str) -> int:
 
 def count_supported(results: Sequence[ObservedScales]) -> int:
     """Maxima that the target offers to answer."""
-    return sum(
-        len(item.case.amax)
-        for item in results
-        if not (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported)
-    )
+    return sum(len(item.case.amax) for item in results if not (isinstance(item.returned, NoAnswer) and item.returned.is_unsupported))
 
 
 def weigh_wrong_scales(results: Sequence[ObservedScales], profile: str, *, silence_is_wrong: bool = False) -> int:

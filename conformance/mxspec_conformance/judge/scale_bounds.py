@@ -91,9 +91,7 @@ def _find_end(amax: Bits, returned: npt.NDArray[np.int_], expected: npt.NDArray[
     return Bound(int(returned[0]), int(amax[run]))
 
 
-def _join(
-    results: Sequence[ObservedScales], profile: Profile
-) -> Iterator[tuple[TensorScales | None, Bits, Codes, Codes]]:
+def _join(results: Sequence[ObservedScales], profile: Profile) -> Iterator[tuple[TensorScales | None, Bits, Codes, Codes]]:
     """Of each tensor scale the finite maxima above zero in order, what was returned, and what is expected."""
     groups: dict[TensorScales | None, list[tuple[Bits, Codes, Codes]]] = {}
     for item in results:

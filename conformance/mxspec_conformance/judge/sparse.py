@@ -35,11 +35,7 @@ _WIDE, _HIGH = 32, 32
 #: Groups that are asked alone where a call fails.
 _PROBED = 6
 #: Topics of a function that follow from what comes back.
-_FOLLOWING = {
-    SparseFunction.PRUNE: ("tie-choice",),
-    SparseFunction.COMPRESS: ("metadata", "zero-metadata"),
-    SparseFunction.DECOMPRESS: (),
-}
+_FOLLOWING = {SparseFunction.PRUNE: ("tie-choice",), SparseFunction.COMPRESS: ("metadata", "zero-metadata"), SparseFunction.DECOMPRESS: ()}
 
 
 def list_topics(function: str, fmt: str) -> list[str]:
@@ -221,4 +217,3 @@ def _make_snippet(one: Asked) -> str:
         rule = f', rule="{one.rule}"' if one.rule else ""
         call = f"sparsity.{case.function.value}(codes, {options}{rule})"
     return "\n".join([*lines, f"print({call})"])
-

@@ -110,7 +110,9 @@ def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> No
         dense[:, k:] = 0
         returned = np.pad(answer, ((0, 0), (0, dense.shape[1] - k))).reshape(-1, fmt.group)
         groups = dense.reshape(-1, fmt.group)
-        padded = replace(pool, case=replace(pool.case, codes=groups, patterns=find_largest(groups, kind=fmt.kind, sparsity=fmt.sparsity)[:, 0]))
+        padded = replace(
+            pool, case=replace(pool.case, codes=groups, patterns=find_largest(groups, kind=fmt.kind, sparsity=fmt.sparsity)[:, 0])
+        )
         # Of the groups that were cut any rule will do: how the target chooses is judged elsewhere.
         right = padded.find_right((returned,))
         for explanation, other in padded.list_alternatives():

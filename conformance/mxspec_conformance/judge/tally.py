@@ -109,9 +109,7 @@ class Scorecard:
 
 
 def common_explanation(
-    tallies: Iterable[Tally],
-    order: Callable[[Explanation], tuple[int, ...]],
-    excluded: Callable[[Explanation], bool] = lambda _: False,
+    tallies: Iterable[Tally], order: Callable[[Explanation], tuple[int, ...]], excluded: Callable[[Explanation], bool] = lambda _: False
 ) -> Explanation | None:
     """What explains every failing case of the most requirements; None if nothing explains all cases of one.
 

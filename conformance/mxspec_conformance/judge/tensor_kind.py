@@ -77,9 +77,7 @@ def find_mixed_kinds(session: TargetSession, fmt: BlockFormat, profiles: Sequenc
     return found
 
 
-def _guess_kind(
-    session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile], kinds: Sequence[str]
-) -> list[MixedKind]:
+def _guess_kind(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile], kinds: Sequence[str]) -> list[MixedKind]:
     """The kind that explains the most scale bytes, where it is not the first one, and explains more than half."""
     counts = {}
     for kind in kinds:

@@ -41,7 +41,9 @@ def judge_tensor_scale(session: TargetSession, fmt: str, profile: mxspec.Profile
         wanted = {p.id: mxspec.tensor_scale(x, fmt, p).bits for p in profiles}
         expected = wanted.get(profile.id, TensorScales.from_amax(amax).bits(kind))
         equals = [by_profile(p) for p, bits in wanted.items() if _same_bits(got, bits)]
-        equals += [Explanation(Cause.CONVERSION_MISTAKE, mistake=m) for m, bits in _list_mistakes(x, fmt, kind, profile) if _same_bits(got, bits)]
+        equals += [
+            Explanation(Cause.CONVERSION_MISTAKE, mistake=m) for m, bits in _list_mistakes(x, fmt, kind, profile) if _same_bits(got, bits)
+        ]
         show = partial(_show_tensor_scale, name, x, amax, expected, got, kind)
         scorecard.count(topic, name, ok=_same_bits(got, expected), equals=equals, show=show)
 

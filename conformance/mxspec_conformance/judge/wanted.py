@@ -45,9 +45,7 @@ class Wanted:
         """
         words = f"no requirement of what was judged fits --only {self.only!r}"
         meant = self._guess(tuple(offered) or (*BLOCKS, *ELEMENTS))
-        where = (
-            "ids are OPERATION/FORMAT/TOPIC; `pytest --mxspec-target TARGET --collect-only -q` lists those of a target"
-        )
+        where = "ids are OPERATION/FORMAT/TOPIC; `pytest --mxspec-target TARGET --collect-only -q` lists those of a target"
         return f"{words}{f'; did you mean {meant}?' if meant else ''}\n{where}"
 
     def _guess(self, offered: Iterable[str]) -> str:

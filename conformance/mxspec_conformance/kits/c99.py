@@ -192,7 +192,9 @@ class Code:
 Level = tuple[Profile, BlockFormat, QuantizationSteps, bool]
 
 
-def sort_levels(formats: Iterable[str], lower: Callable[[Profile, BlockFormat, QuantizationSteps, bool], object]) -> tuple[list[Level], Code]:
+def sort_levels(
+    formats: Iterable[str], lower: Callable[[Profile, BlockFormat, QuantizationSteps, bool], object]
+) -> tuple[list[Level], Code]:
     """The levels of some formats' profiles that `lower` does not refuse; and which these are, and which not, as code without text."""
     kept: list[Level] = []
     left_out: dict[tuple[str, str, str], None] = {}

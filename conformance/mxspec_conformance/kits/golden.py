@@ -19,7 +19,10 @@ from mxspec_vectors.topics import Level, topic_level
 #: What a kit says of a block: see `runtime.failing_blocks`.
 Block = dict[str, Any]
 #: Rules that a kit knows.
-RULES = {False: ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"), True: ("nvfp4-te", "nvfp4-paper", "nvfp4-exact", "nvfp4-exact-encode", "nvfp4-decode")}
+RULES = {
+    False: ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"),
+    True: ("nvfp4-te", "nvfp4-paper", "nvfp4-exact", "nvfp4-exact-encode", "nvfp4-decode"),
+}
 
 #: Cases that a tensor scale needs.
 FEWEST = 4
@@ -60,7 +63,11 @@ def _as_block(case: QuantizeCase, fmt: str) -> Block:
     words = case.x.reshape(-1).view(np.uint32)
     entry: Block = {"i": case.id, "p": case.topic, "x": words, "a": []}
     if case.tensor is not None:
-        entry["g"] = {"amax": case.tensor.as_dict()["amax"], "encode": case.tensor.as_dict()["encode"], "decode": case.tensor.as_dict()["decode"]}
+        entry["g"] = {
+            "amax": case.tensor.as_dict()["amax"],
+            "encode": case.tensor.as_dict()["encode"],
+            "decode": case.tensor.as_dict()["decode"],
+        }
     if case.topic in ("zero-sign", "zero-block"):
         entry["z"] = 1
     if topic_level(case.topic, "quantize", fmt) is Level.OPEN:
@@ -126,7 +133,9 @@ def find_kills(build: Callable[[], Any], kit: Kit, rule: str) -> Kills:
         closed = {i for i in wrong if not kit.blocks[i].get("o")}
     calls = [name for name in kit.patterns if not call_holds(build, kit, name, kind)]
     return Kills(
-        frozenset(kit.blocks[i]["i"] for i in closed), frozenset(kit.blocks[i]["i"] for i in wrong if i not in closed), frozenset(f"call:{c}" for c in calls)
+        frozenset(kit.blocks[i]["i"] for i in closed),
+        frozenset(kit.blocks[i]["i"] for i in wrong if i not in closed),
+        frozenset(f"call:{c}" for c in calls),
     )
 
 

@@ -96,13 +96,17 @@ def _tensor(onnx: Any, name: str, kind: int, array: Any) -> Any:
     return onnx.helper.make_tensor(name, kind, array.shape, raw, raw=True)
 
 
-def _folder(onnx: Any, name: str, operator: str, attributes: dict[str, int], inputs: Sequence[Any], output: Any, scales: str) -> dict[str, bytes]:
+def _folder(
+    onnx: Any, name: str, operator: str, attributes: dict[str, int], inputs: Sequence[Any], output: Any, scales: str
+) -> dict[str, bytes]:
     """A node test: model.onnx and test_data_set_0 with a file for each tensor."""
     helper = onnx.helper
     node = helper.make_node(operator, [t.name for t in inputs], [output.name], **attributes)
     given = [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in inputs]
     wanted = [helper.make_tensor_value_info(output.name, output.data_type, list(output.dims))]
-    model = helper.make_model(helper.make_graph([node], name, given, wanted), opset_imports=[helper.make_opsetid("", SCALES[scales][0])], producer_name="mxspec")
+    model = helper.make_model(
+        helper.make_graph([node], name, given, wanted), opset_imports=[helper.make_opsetid("", SCALES[scales][0])], producer_name="mxspec"
+    )
     model.ir_version = SCALES[scales][1]
     onnx.checker.check_model(model)
     files = {f"{name}/model.onnx": model.SerializeToString()}

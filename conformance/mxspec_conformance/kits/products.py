@@ -68,7 +68,9 @@ def _bits(x: Any) -> str:
 Build = Callable[[], runtime.Matmul]
 
 
-def find_kills(build: Build, pair: str, calls: Sequence[Call], letter: str, numbers: str = "", patterns: Iterable[str] = tuple(runtime.PATTERNS)) -> Kills:
+def find_kills(
+    build: Build, pair: str, calls: Sequence[Call], letter: str, numbers: str = "", patterns: Iterable[str] = tuple(runtime.PATTERNS)
+) -> Kills:
     """Which calls and call patterns find a kernel out. letter: its class; numbers: the dtype to which it may round its operands."""
     tables, _ = list_calls(pair)
     matmul = build()
@@ -212,4 +214,6 @@ def _runtime_text(formats: Iterable[str]) -> str:
     ]  # fmt: skip
     given = "\n".join(["", "", inspect.getsource(blocks_runtime.Format), "", "FORMATS = {", *rows, "}", ""])
     text = text.replace("\nfrom mxspec_conformance.kits.runtime import FORMATS, Format\n", "")
-    return text.replace("import numpy as np\n", f"import numpy as np\nimport pytest\n\nArray = Any\n{given}", 1).replace("\nArray = Any\n#: (a", "\n#: (a", 1)
+    return text.replace("import numpy as np\n", f"import numpy as np\nimport pytest\n\nArray = Any\n{given}", 1).replace(
+        "\nArray = Any\n#: (a", "\n#: (a", 1
+    )

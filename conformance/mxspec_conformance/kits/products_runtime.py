@@ -138,7 +138,9 @@ def answer_of(pair: str, tables: Mapping[str, Any], call: Mapping[str, Any], let
 
 def _read(text: str, out: str) -> Array:
     if out == "float32":
-        return np.frombuffer(bytes.fromhex(text.replace("nan.....", "7fc00000")), ">u4").astype(np.uint32).view(np.float32).astype(np.float64)
+        return (
+            np.frombuffer(bytes.fromhex(text.replace("nan.....", "7fc00000")), ">u4").astype(np.uint32).view(np.float32).astype(np.float64)
+        )
     words = np.frombuffer(bytes.fromhex(text.replace("nan.", "7e00" if out == "float16" else "7fc0")), ">u2")
     if out == "float16":
         return words.astype(np.uint16).view(np.float16).astype(np.float64)
@@ -267,8 +269,12 @@ class Designs:
             x = np.full((len(row), 2 * self.run), self.code(fmt, 0.0))
             x[row, (7 * row) % (2 * self.run)] = np.where(worth[bytes_] < 1, low[row % 2], high[row % 2])
             y = np.array([self.code(other, v) for v in (1.0, 1.5)])[np.arange(2 * self.run) % 2][None, :].repeat(3, axis=0)
-            mine = Operand(fmt, x, np.broadcast_to(bytes_[:, None], (len(row), 2 * self.run // FORMATS[fmt].k)), 1.0 if fmt == "nvfp4" else None)
-            yield from self.compare(*((mine, self.side(other, y, 0)) if first else (self.side(other, y, 0), mine)), f"scale bytes of {'a' if first else 'b'}")
+            mine = Operand(
+                fmt, x, np.broadcast_to(bytes_[:, None], (len(row), 2 * self.run // FORMATS[fmt].k)), 1.0 if fmt == "nvfp4" else None
+            )
+            yield from self.compare(
+                *((mine, self.side(other, y, 0)) if first else (self.side(other, y, 0), mine)), f"scale bytes of {'a' if first else 'b'}"
+            )
 
     def again(self) -> Iterator[str]:
         """The same shape with other data, a larger one between, then the first again; outputs and inputs stay what they were."""
@@ -324,7 +330,9 @@ class Designs:
             want = a.values() @ b.values().T * (1.0 if alpha is None else alpha)
             options: dict[str, Any] = {} if alpha is None else {"alpha": alpha}
             if has_c and beta is not None:
-                options["c"] = (1025.0 + 64 * np.arange(m * n) % 4096).astype(np.float32).reshape(m, n) * np.where(np.arange(n) % 2, 1, -1).astype(np.float32)
+                options["c"] = (1025.0 + 64 * np.arange(m * n) % 4096).astype(np.float32).reshape(m, n) * np.where(
+                    np.arange(n) % 2, 1, -1
+                ).astype(np.float32)
                 options["beta"] = beta
                 want = want + beta * options["c"].astype(np.float64)
             if has_bias:
@@ -334,7 +342,9 @@ class Designs:
             yield from self.compare(a, b, f"epilogue {', '.join(options)}", want=want, **options)
         if "float16" in self.outs and self.letter not in SHORT:
             a, b = self.ladder(11, 0)
-            yield from self.compare(a, b, "alpha before the rounding", "float16", want=round_to(a.values() @ b.values().T * 0.375, "float16"), alpha=0.375)
+            yield from self.compare(
+                a, b, "alpha before the rounding", "float16", want=round_to(a.values() @ b.values().T * 0.375, "float16"), alpha=0.375
+            )
 
 
 SIZES = (

@@ -120,9 +120,7 @@ def test_dequantize(fmt):
 '''
 
 
-def write_pytest_file(
-    blocks: Mapping[str, Sequence[Block]], calls: Sequence[str], *, name: str, title: str, about: str
-) -> str:
+def write_pytest_file(blocks: Mapping[str, Sequence[Block]], calls: Sequence[str], *, name: str, title: str, about: str) -> str:
     """The text of the file. blocks: format -> blocks; calls: names of `runtime.PATTERNS`; about: a sentence or two."""
     rules = dict.fromkeys(rule for listed in blocks.values() for rule in runtime.rules_in(listed))
     head = _HEAD.format(

@@ -67,7 +67,11 @@ def _fill_special(fmt: str, cases: Iterable[QuantizeCase], chosen: Sequence[Bloc
     held = {b["p"] for b in chosen}
     rows = [c for c in cases if c.is_row and c.tensor is None and all(rule in c.answers for rule in rules)]
     found = {topic: next((c for c in rows if c.topic == topic), None) for topic in _SPECIAL if topic not in held}
-    return [{"i": c.id, "p": topic, "x": c.x.reshape(-1).view(np.uint32), "o": 1, "z": 1, "a": []} for topic, c in found.items() if c is not None]
+    return [
+        {"i": c.id, "p": topic, "x": c.x.reshape(-1).view(np.uint32), "o": 1, "z": 1, "a": []}
+        for topic, c in found.items()
+        if c is not None
+    ]
 
 
 def _sum_up(fmt: str, chosen: Sequence[Block], size: int) -> str:

@@ -153,7 +153,9 @@ def ask_blocks(quantize: Quantize, fmt: str, blocks: Blocks, kind: str = "amax")
         codes, scales = quantize(x, fmt, **tensor_option(bits))
         codes, scales = np.asarray(codes), np.asarray(scales)
         if codes.shape != x.shape or scales.size != len(members):
-            raise AssertionError(f"{fmt}: x {x.shape} gave codes {codes.shape}, scales {scales.shape}; expected {x.shape}, {(len(members), 1)}")
+            raise AssertionError(
+                f"{fmt}: x {x.shape} gave codes {codes.shape}, scales {scales.shape}; expected {x.shape}, {(len(members), 1)}"
+            )
         for row, i in enumerate(members):
             found[i] = codes[row], int(scales.reshape(-1)[row])
     return found
@@ -192,7 +194,9 @@ def nearest_rule(found: Sequence[tuple[Array, int]], fmt: str, blocks: Blocks, r
     return min(((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: len(closed_blocks(found, fmt, blocks, p[1])))
 
 
-def shrink(quantize: Quantize, fmt: str, block: Mapping[str, Any], found: tuple[Array, int], rule: str, kind: str) -> tuple[Any, tuple[Array, int]]:
+def shrink(
+    quantize: Quantize, fmt: str, block: Mapping[str, Any], found: tuple[Array, int], rule: str, kind: str
+) -> tuple[Any, tuple[Array, int]]:
     """The block with its largest lane and a wrong one alone, if it is still wrong then."""
     legal = answers_of(block, rule) or ()
     x = inputs_of(block)
@@ -201,17 +205,25 @@ def shrink(quantize: Quantize, fmt: str, block: Mapping[str, Any], found: tuple[
     want = np.frombuffer(bytes.fromhex(legal[0]["c"]), np.uint8)
     for lane in np.flatnonzero(fold(found[0], fmt) != fold(want, fmt)).tolist() or [0]:
         keep = np.isin(np.arange(len(x)), [int(np.abs(x).argmax()), lane])
-        small = {**block, "x": np.where(keep, block["x"], 0).astype(np.uint32), "a": [[[rule], [{**legal[0], "c": np.where(keep, want, 0).astype(np.uint8).tobytes().hex()}]]]}
+        small = {
+            **block,
+            "x": np.where(keep, block["x"], 0).astype(np.uint32),
+            "a": [[[rule], [{**legal[0], "c": np.where(keep, want, 0).astype(np.uint8).tobytes().hex()}]]],
+        }
         (again,) = ask_blocks(quantize, fmt, [small], kind)
         if failing_blocks([again], fmt, [small], rule):
             return small, again
     return block, found
 
 
-def describe(quantize: Quantize, fmt: str, blocks: Blocks, found: Sequence[tuple[Array, int]], rule: str, wrong: Sequence[int], kind: str) -> str:
+def describe(
+    quantize: Quantize, fmt: str, blocks: Blocks, found: Sequence[tuple[Array, int]], rule: str, wrong: Sequence[int], kind: str
+) -> str:
     """The simplest failing block: input, expected, returned."""
     i = min(wrong, key=lambda i: (np.count_nonzero(inputs_of(blocks[i])), i))
-    others = [r for r in rules_in(blocks) if (a := answers_of(blocks[i], r)) is not None and matches(a, bool(blocks[i].get("z")), *found[i], fmt)]
+    others = [
+        r for r in rules_in(blocks) if (a := answers_of(blocks[i], r)) is not None and matches(a, bool(blocks[i].get("z")), *found[i], fmt)
+    ]
     b, (codes, scale) = shrink(quantize, fmt, blocks[i], found[i], rule, kind)
     legal = answers_of(b, rule) or [{"s": 0, "c": ""}]
     want = np.frombuffer(bytes.fromhex(legal[0]["c"]), np.uint8)
@@ -228,7 +240,9 @@ def describe(quantize: Quantize, fmt: str, blocks: Blocks, found: Sequence[tuple
         f"  lane {n:2d}: x = {x[n]!s} (0x{int(x.view(np.uint32)[n]):08x})  expected {want[n]:02x}, returned {codes[n]:02x}{'' if codes[n] == want[n] else '  <--'}"
         for n in lanes
     ]
-    return "\n".join([*lines, f"  {rest}; returned is what {', '.join(others)} gives" if others else f"  {rest}; no rule gives what was returned"])
+    return "\n".join(
+        [*lines, f"  {rest}; returned is what {', '.join(others)} gives" if others else f"  {rest}; no rule gives what was returned"]
+    )
 
 
 # Calls: the same block must get the same answer, however it comes.
@@ -287,7 +301,9 @@ class Calls:
 
     def wide(self) -> bool:
         """Several blocks in a row."""
-        return all(self.same(i, *self.call(self.x[i].reshape(r, -1))) for r, i in ((3, self.order(21)), (1, self.order(66)), (5, self.order(35))))
+        return all(
+            self.same(i, *self.call(self.x[i].reshape(r, -1))) for r, i in ((3, self.order(21)), (1, self.order(66)), (5, self.order(35)))
+        )
 
     def large(self) -> bool:
         """More than 4,096 blocks; more than 256 in a row."""

@@ -30,7 +30,9 @@ class Scoreboard:
         self._library.mxspec_topics.restype = ctypes.c_uint32
         self._row = self._library.mxspec_find(profile.encode(), fmt.encode(), int(tensor_scale is not None))
         if self._row < 0:
-            raise ValueError(f"the library has no profile {profile!r} of {fmt!r} {'with' if tensor_scale is not None else 'without'} a tensor scale")
+            raise ValueError(
+                f"the library has no profile {profile!r} of {fmt!r} {'with' if tensor_scale is not None else 'without'} a tensor scale"
+            )
         self._tensor = ctypes.c_uint32(tensor_scale or 0)
         self._library.mxspec_reset()
         self.blocks = 0

@@ -104,12 +104,25 @@ def _encoded(texts: Mapping[str, str]) -> Files:
 KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
-        "products": KitKind("one pytest file that needs NumPy alone, for matrix products of two sides with block scales", _products, tuple(chosen_formats())),
+        "products": KitKind(
+            "one pytest file that needs NumPy alone, for matrix products of two sides with block scales", _products, tuple(chosen_formats())
+        ),
         "c": KitKind("one C99 header with data, and a driver", _c),
-        "hardware": KitKind("the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware),
-        "llvm": KitKind("every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts", _llvm, CASTS),
-        "tosa": KitKind("a --sut-module of an mxspec target for Arm TOSA's test runner, and one of the runner's modules as a target; needs tosa-tools", _tosa),
-        "onnx": KitKind("ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", write_onnx, tuple(ELEMENTS)),
+        "hardware": KitKind(
+            "the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware
+        ),
+        "llvm": KitKind(
+            "every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts",
+            _llvm,
+            CASTS,
+        ),
+        "tosa": KitKind(
+            "a --sut-module of an mxspec target for Arm TOSA's test runner, and one of the runner's modules as a target; needs tosa-tools",
+            _tosa,
+        ),
+        "onnx": KitKind(
+            "ONNX node tests of QuantizeLinear and DequantizeLinear by blocks; needs the package onnx", write_onnx, tuple(ELEMENTS)
+        ),
     }
 )
 

@@ -86,7 +86,11 @@ class LintResult:
 
 
 def lint(
-    path: str | Path, *, formats: Collection[str] = (), against: str | Path | None = None, profile: str | None = None,
+    path: str | Path,
+    *,
+    formats: Collection[str] = (),
+    against: str | Path | None = None,
+    profile: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> LintResult:
     """Look at a GGUF or safetensors file, an index of shards, or a folder that holds one of these.

@@ -77,10 +77,7 @@ def check_scale_extremes(subject: Subject) -> Iterator[Finding]:
         if not fmt.is_mx:
             continue
         beyond, lost, total = count_extremes(subject.counts(group), fmt)
-        for rule, number, what in (
-            ("scale/large", beyond, f"values beyond {_LARGE}"),
-            ("scale/small", lost, "nothing above 2^-25"),
-        ):
+        for rule, number, what in (("scale/large", beyond, f"values beyond {_LARGE}"), ("scale/small", lost, "nothing above 2^-25")):
             if 2 * number > total:
                 yield _find(rule, group, 0, f"{number} of {total} blocks that are not zero hold {what}")
 

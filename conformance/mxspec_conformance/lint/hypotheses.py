@@ -166,7 +166,6 @@ class Hypothesis:
         found += [Departure.SCALE_RULE] if self.scale_profile not in (None, self.profile) else []
         return tuple(found)
 
-
     def as_dict(self) -> dict[str, object]:
         """The form in JSON."""
         return {

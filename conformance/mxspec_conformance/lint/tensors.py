@@ -82,7 +82,9 @@ def list_unchecked(subject: Subject) -> dict[str, list[Tensor]]:
             coded = tensor.dtype not in SHARED
         else:
             coded = tensor.dtype in _CODE_FLOATS or (
-                tensor.dtype in _CODE_INTEGERS and len(tensor.shape) > 1 and (last in _CODE_NAMES or any(a.startswith("*") for a in adjacent))
+                tensor.dtype in _CODE_INTEGERS
+                and len(tensor.shape) > 1
+                and (last in _CODE_NAMES or any(a.startswith("*") for a in adjacent))
             )
         if coded:
             names = ", ".join(map(clip, adjacent))
@@ -255,9 +257,7 @@ def _said(subject: Subject, base: str) -> list[tuple[str, str]]:
 def _agrees(said: tuple[str, str], config: tuple[str, str]) -> bool:
     method, name = said
     # A mixed checkpoint names its formats layer by layer.
-    return method == config[0] and (
-        name == config[1] or not config[1] or name.lower() in ("mixed-precision", "mixed_precision")
-    )
+    return method == config[0] and (name == config[1] or not config[1] or name.lower() in ("mixed-precision", "mixed_precision"))
 
 
 def check_group_size(subject: Subject) -> Iterator[Finding]:

@@ -26,9 +26,7 @@ def list_mutants() -> tuple[Mutant, ...]:
     Raises ValueError where an id is taken twice.
     """
     found: dict[str, Mutant] = {}
-    for module in (
-        rounding_mutants, decode_mutants, scale_mutants, two_level_mutants, layout_mutants, call_mutants, placement_mutants,
-    ):
+    for module in (rounding_mutants, decode_mutants, scale_mutants, two_level_mutants, layout_mutants, call_mutants, placement_mutants):
         for mutant in module.MUTANTS:
             if mutant.id in found:
                 raise ValueError(f"two mutants are named {mutant.id!r}")

@@ -442,9 +442,7 @@ MUTANTS: tuple[Mutant, ...] = (
 
 
 def _sr_small_step(c: Context, magnitude: Array, words: Array) -> Array:
-    shrunk = np.ldexp(
-        1.0, np.maximum(reference.exponent_of(magnitude), reference.lowest(c.element) - 3) - c.element.mantissa_bits
-    )
+    shrunk = np.ldexp(1.0, np.maximum(reference.exponent_of(magnitude), reference.lowest(c.element) - 3) - c.element.mantissa_bits)
     count = magnitude / shrunk
     low = np.floor(count)
     rounded = (low + (np.floor((count - low) * FULL) + words >= FULL)) * shrunk

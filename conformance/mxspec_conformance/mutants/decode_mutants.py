@@ -47,9 +47,7 @@ def as_table(*values: float) -> Step:
 
 def as_format(other: Any) -> Step:
     """Codes read in another format."""
-    return lambda c, codes: reference.decode_element(
-        Context(other if not callable(other) else other(c), None, c.profile), codes
-    )
+    return lambda c, codes: reference.decode_element(Context(other if not callable(other) else other(c), None, c.profile), codes)
 
 
 def as_normal(c: Context, codes: Array) -> Array:

@@ -276,9 +276,7 @@ def read_sixes_spill(data: Array, shape: tuple[int, ...]) -> Array:
 def read_linear(data: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     records = data.reshape(-1, 17)
     packed = records[:, 1:]
-    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(shape), records[:, :1].reshape(
-        *shape[:-1], shape[-1] // 32
-    )
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(shape), records[:, :1].reshape(*shape[:-1], shape[-1] // 32)
 
 
 def read_scale_last(data: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:

@@ -161,12 +161,7 @@ def exponent_rceil(c: Context, amax: Array) -> Array:
     return exponent + (amax > np.ldexp(largest(c.element), exponent))
 
 
-EXPONENTS = {
-    "mx-floor": exponent_floor,
-    "mx-ceil": exponent_ceil,
-    "mx-even": exponent_even,
-    "mx-rceil": exponent_rceil,
-}
+EXPONENTS = {"mx-floor": exponent_floor, "mx-ceil": exponent_ceil, "mx-even": exponent_even, "mx-rceil": exponent_rceil}
 
 
 def find_exponent(c: Context, amax: Array) -> Array:
@@ -476,10 +471,7 @@ class Reference(Staged):
     def encode_stochastic(self, x: Any, element: str, random_bits: Any) -> Any:
         """Codes by the integer rule."""
         c = Context(ELEMENTS[element], None, self.profile)
-        values, words = (
-            np.asarray(x).astype(np.float64),
-            self._do("read_words", c, np.asarray(random_bits), self.SR_BITS),
-        )
+        values, words = (np.asarray(x).astype(np.float64), self._do("read_words", c, np.asarray(random_bits), self.SR_BITS))
         magnitude = np.where(np.isnan(values), 0, np.minimum(np.abs(values), 2.0**300))
         rounded = self._do("saturate", c, self._do("round_stochastic", c, magnitude, words), magnitude)
         codes = self._do("join_sign", c, self._do("code_magnitude", c, rounded), np.signbit(values))

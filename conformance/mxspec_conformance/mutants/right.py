@@ -37,12 +37,22 @@ def open_choices(fmt: str) -> Iterator[tuple[str, Steps]]:
     nan: dict[str, Steps] = {"nan: codes 00": {}, "nan: any codes": {"finish": any_codes}}
     if element.nan_code is not None:
         nan["nan: the lane alone"] = {"find_amax": lambda c, x: np.fmax.reduce(np.abs(x), axis=1, initial=0)}
-    own: Steps = {"saturate": lambda c, rounded, magnitude: np.where(magnitude == INFINITE, INFINITE, reference.saturate(c, rounded, magnitude)), "code_magnitude": infinity_code} if element.inf_code is not None else {}
+    own: Steps = (
+        {
+            "saturate": lambda c, rounded, magnitude: np.where(magnitude == INFINITE, INFINITE, reference.saturate(c, rounded, magnitude)),
+            "code_magnitude": infinity_code,
+        }
+        if element.inf_code is not None
+        else {}
+    )
     scales = {"FE": 254, "NaN": 255} | ({"255 - emax": 255 - element.emax} if element.emax else {})
     lanes: dict[str, Steps] = {"inf: largest": {}} | ({"inf: Inf": own} if own else {})
     lowest: dict[str, Steps] = {"": {}}
     if element.twos_complement:
-        lowest["lowest 80"] = {"saturate": lambda c, r, m: np.minimum(r, 2.0), "join_sign": lambda c, codes, negative: np.where(negative, -codes & 0xFF, np.minimum(codes, 127))}
+        lowest["lowest 80"] = {
+            "saturate": lambda c, r, m: np.minimum(r, 2.0),
+            "join_sign": lambda c, codes, negative: np.where(negative, -codes & 0xFF, np.minimum(codes, 127)),
+        }
     for n, (word, inf), lane, zero, low in product(nan, scales.items(), lanes, (0x00, 0x7F, 0xFE), lowest):
         steps = {**nan[n], **lanes[lane], **lowest[low], "store_special": special(zero=zero, inf=inf)}
         yield f"{n}; inf: scale {word}; {lane}; zero: {zero:02X} {low}".rstrip(), steps

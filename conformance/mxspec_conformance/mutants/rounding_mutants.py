@@ -137,9 +137,7 @@ def in_table(*values: float) -> Step:
 
 def clamp(limit: float | dict[str, float]) -> Step:
     """Saturation at another constant."""
-    return lambda c, rounded, magnitude: np.minimum(
-        rounded, limit[c.element.name] if isinstance(limit, dict) else limit
-    )
+    return lambda c, rounded, magnitude: np.minimum(rounded, limit[c.element.name] if isinstance(limit, dict) else limit)
 
 
 def clamp_from(threshold: float) -> Step:

@@ -87,11 +87,7 @@ def _ask_halving(
         alone = len(items) == 1 or failure.final
         if alone or (whole and failure.kind is FailureKind.UNSUPPORTED and not _offers_some(items, call)):
             among = 0 if len(items) == 1 else len(items)
-            return [
-                NoAnswer(
-                    failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled, call=failure.call
-                )
-            ] * len(items)
+            return [NoAnswer(failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled, call=failure.call)] * len(items)
         half = len(items) // 2
         found = _ask_halving(items[:half], call, counter, whole=False)
         found += _ask_halving(items[half:], call, counter, whole=False)

@@ -69,9 +69,7 @@ def refuse_tensor(function: str, tensor: TensorScales | None, capabilities: Capa
     return None
 
 
-def observe_quantize(
-    session: TargetSession, fmt: str, cases: Sequence[QuantizeCase]
-) -> tuple[list[Observed], list[Unanswered]]:
+def observe_quantize(session: TargetSession, fmt: str, cases: Sequence[QuantizeCase]) -> tuple[list[Observed], list[Unanswered]]:
     """Every case in every dtype that the target takes: what came back, and why nothing did."""
     capabilities = session.capabilities
     answered: list[Observed] = []

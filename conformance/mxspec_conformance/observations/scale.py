@@ -83,9 +83,7 @@ def observe_scales(session: TargetSession, fmt: str, cases: Sequence[ScaleCase])
     return results
 
 
-def _ask_maxima(
-    case: ScaleCase, refusal: NoAnswer, call: Callable[[Sequence[ScaleCase]], Sequence[Codes]]
-) -> Iterator[ObservedScales]:
+def _ask_maxima(case: ScaleCase, refusal: NoAnswer, call: Callable[[Sequence[ScaleCase]], Sequence[Codes]]) -> Iterator[ObservedScales]:
     """A case that is not offered, in parts: one maximum that the target does not take would hide its scales of all others."""
     answers = run_bisected(range(len(case.amax)), lambda lanes: list(call([case.keep(lanes)])[0]))
     offered = [not (isinstance(a, NoAnswer) and a.is_unsupported) for a in answers]

@@ -65,9 +65,7 @@ class Independence:
 def draw_pairs(answers: PairAnswers, rng: np.random.Generator, count: int = PAIRS) -> tuple[Patterns, Patterns]:
     """Signed maxima and elements: maxima over all binades, elements at, below and above places where the code changes."""
     space = answers.space
-    maxima = (np.linspace(1, space.largest, count).astype(np.int64) + rng.integers(-60, 60, count)).clip(
-        1, space.largest
-    )
+    maxima = (np.linspace(1, space.largest, count).astype(np.int64) + rng.integers(-60, 60, count)).clip(1, space.largest)
     elements = np.empty(count, np.int64)
     for i, m in enumerate(maxima.tolist()):
         row = answers.row(m)[: m + 1]
@@ -164,9 +162,7 @@ def _draw_lanes(maxima: Patterns, k: int, rng: np.random.Generator) -> Patterns:
     return (drawn | rng.integers(0, 2, shape) << 15).astype(np.uint16)
 
 
-def _other_lanes(
-    maxima: Patterns, elements: Patterns, k: int, rng: np.random.Generator
-) -> Iterator[tuple[str, Patterns]]:
+def _other_lanes(maxima: Patterns, elements: Patterns, k: int, rng: np.random.Generator) -> Iterator[tuple[str, Patterns]]:
     n = len(maxima)
     for number in range(3):
         yield f"(any, {number})", _draw_lanes(maxima, k, rng)

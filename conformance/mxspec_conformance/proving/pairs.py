@@ -79,9 +79,7 @@ class PairSpace:
         """Where the maximum stands."""
         return (7 * maximum + maximum // self.k + 5 * sign) % self.k
 
-    def fill(
-        self, first: int, last: int, lookup: Callable[[int], npt.NDArray[Any]], dtype: npt.DTypeLike
-    ) -> npt.NDArray[Any]:
+    def fill(self, first: int, last: int, lookup: Callable[[int], npt.NDArray[Any]], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """What stands in every lane [blocks, k] of the maxima from first to last.
 
         lookup: maximum -> 65536 entries, one for each pattern; the patterns themselves for inputs, codes for answers.

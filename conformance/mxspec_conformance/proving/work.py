@@ -94,9 +94,7 @@ def _extra(session: TargetSession, tensor: int | None) -> dict[str, Any]:
     return dict(tensor_argument(tensor_scales(tensor), session.capabilities))
 
 
-def ask_patterns(
-    session: TargetSession, job: Job, patterns: Patterns, *before: str, width: int = 1, axis: int = -1
-) -> tuple[Any, Any]:
+def ask_patterns(session: TargetSession, job: Job, patterns: Patterns, *before: str, width: int = 1, axis: int = -1) -> tuple[Any, Any]:
     """Scales [n] and codes [n, k] of blocks of patterns; asked as float32 where the target does not take the dtype.
 
     before: an arrangement in memory; width: blocks of a line; axis: along which lines lie, the last or the first.

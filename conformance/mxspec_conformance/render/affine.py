@@ -27,11 +27,7 @@ def list_affine(report: Report) -> Iterator[AffineLine]:
             own = [r for r in report.requirements if r.operation == function and r.format == fmt]
             fine = all(r.verdict in GOOD for r in own)
             any_open = any(r.verdict is Verdict.OPEN for r in own if r.topic == "affine-profile")
-            named = (
-                f"contract {entry['judged_against']}" if function == "dequantize_affine" else entry["judged_against"]
-            )
+            named = f"contract {entry['judged_against']}" if function == "dequantize_affine" else entry["judged_against"]
             # Codes that are right under their own scale conform, whatever rule chose the scale.
             stand = "right under its own scales; nearest" if fine and any_open else "as" if fine else "nearest"
-            yield AffineLine(
-                fmt, f"{_WORDS.get(function, function)}: {stand} {named}", entry["failing"], entry["cases"]
-            )
+            yield AffineLine(fmt, f"{_WORDS.get(function, function)}: {stand} {named}", entry["failing"], entry["cases"])

@@ -49,9 +49,7 @@ def draw_code(code: int, fmt: ScalarFormat, other: int | None = None) -> Word:
     fields, position = [], width
     for kind, count in _widths(fmt, width):
         if count:
-            bits = tuple(
-                Bit(str(code >> p & 1), bool(changed >> p & 1)) for p in range(position - 1, position - count - 1, -1)
-            )
+            bits = tuple(Bit(str(code >> p & 1), bool(changed >> p & 1)) for p in range(position - 1, position - count - 1, -1))
             fields.append(Field(kind, bits))
             position -= count
     digits = -(-width // 4)

@@ -8,15 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mxspec.explain import (
-    BlockExplanation,
-    Place,
-    ScalarExplanation,
-    Where,
-    lane_words,
-    scalar_words,
-    scale_words,
-)
+from mxspec.explain import BlockExplanation, Place, ScalarExplanation, Where, lane_words, scalar_words, scale_words
 from mxspec.explain.text import code_text, number_text, plain_text, value_text
 from mxspec.explain.words import scaled_label
 from mxspec.expressions import Domain
@@ -234,9 +226,6 @@ def draw_scalar(e: ScalarExplanation) -> Group:
         Text.assemble((number_text(e.x), "bold"), f" = 0x{e.bits:08x}"),
         *_number_line(e.x, e.place, e.code, fmt),
         Text(scalar_words(e)),
-        Text.assemble(
-            (code_text(e.code, fmt), "bold cyan"),
-            f" = {bits_text(e.code, fmt)} = {value_cell(e.value, fmt)}",
-        ),
+        Text.assemble((code_text(e.code, fmt), "bold cyan"), f" = {bits_text(e.code, fmt)} = {value_cell(e.value, fmt)}"),
     ]
     return Group(labelled(fmt.name, *lines), Text(""))

@@ -10,13 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mxspec.explain import (
-    BlockExplanation,
-    LaneExplanation,
-    Neighbour,
-    Step,
-    Where,
-)
+from mxspec.explain import BlockExplanation, LaneExplanation, Neighbour, Step, Where
 from mxspec.explain.text import code_text, number_text, value_text
 from mxspec.expressions import Domain
 from mxspec.formats import FLOAT32, ScalarFormat

@@ -47,14 +47,7 @@ def plot_counts(title: str, counts: Sequence[tuple[str, int]], *, every: int = 1
         height = _HEIGHT * count / most
         label = name if i % every == 0 else ""
         bars.append(
-            Bar(
-                round(i * step, 2),
-                round(_HEIGHT - height, 2),
-                round(max(step - 1, 0.5), 2),
-                round(height, 2),
-                f"{name}: {count:,}",
-                label,
-            )
+            Bar(round(i * step, 2), round(_HEIGHT - height, 2), round(max(step - 1, 0.5), 2), round(height, 2), f"{name}: {count:,}", label)
         )
     return Plot(title, tuple(bars))
 

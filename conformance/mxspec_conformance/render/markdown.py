@@ -20,9 +20,7 @@ def _render(v: ResultView) -> str:
     if v.formats:
         lines += ["| format | verdict | failing | identical to | deviations |", "| --- | --- | ---: | --- | --- |"]
         for f in v.formats:
-            others = (
-                _code(f.others[0]) + (f" and {len(f.others) - 1} more" if len(f.others) > 1 else "") if f.others else ""
-            )
+            others = _code(f.others[0]) + (f" and {len(f.others) - 1} more" if len(f.others) > 1 else "") if f.others else ""
             said = [*f.result.deviations, *filter(None, [f.result.unanswered]), *(f"open: {c}" for c in f.result.open_choices), *f.impact]
             deviations = "; ".join(map(_escape, said))
             lines.append(f"| {_escape(f.result.format)} | {_escape(f.conclusion.text)} | {f.conclusion.failing}/{f.conclusion.cases} | {others} | {deviations} |")  # fmt: skip

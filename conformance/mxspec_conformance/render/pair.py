@@ -8,34 +8,17 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from mxspec.explain import (
-    BlockExplanation,
-    Divergence,
-    LaneExplanation,
-    Stage,
-    compare_blocks,
-)
+from mxspec.explain import BlockExplanation, Divergence, LaneExplanation, Stage, compare_blocks
 from mxspec.explain.text import code_text, number_text, value_text
 from mxspec.formats import FLOAT32
 from mxspec.reals import Real, decode_real
-from mxspec_conformance.render.cells import (
-    WIDTH,
-    bits_text,
-    draw_header,
-    equal_runs,
-    given_value,
-    labelled,
-    lane_key,
-    lanes_text,
-)
+from mxspec_conformance.render.cells import WIDTH, bits_text, draw_header, equal_runs, given_value, labelled, lane_key, lanes_text
 
 #: Least width of a profile's column where two are drawn side by side, and what stands beside both.
 _CELL, _BESIDE = 26, 28
 
 
-def draw_pair(
-    a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = (), width: int = WIDTH
-) -> Group:
+def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = (), width: int = WIDTH) -> Group:
     """Two explanations of one block side by side, differences marked, and where they part in words.
 
     width: columns of the drawing; in wider ones the names of profiles need fewer lines.
@@ -106,9 +89,7 @@ def _lane_cell(lane: LaneExplanation, e: BlockExplanation) -> str:
     return f"{scaled} {lane.place.where.value.ljust(6)} {code}"
 
 
-def _add_pair_row(
-    table: Table, divergence: Divergence | None, stage: Stage | None, label: str, left: str, right: str
-) -> None:
+def _add_pair_row(table: Table, divergence: Divergence | None, stage: Stage | None, label: str, left: str, right: str) -> None:
     here = divergence is not None and stage is divergence.stage
     differs = left != right
     style = "bold red" if here and differs else "" if differs or here else "dim"

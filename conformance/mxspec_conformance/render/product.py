@@ -172,10 +172,7 @@ def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int
     assert step.place is not None
     wide = _widths(a, b)
     bits = fraction + 2  # a product's significand is below 4
-    yield (
-        f"step {number + 1}, k {step.start} to {step.stop - 1}: largest exponent {step.top}; "
-        f"what lies below 2^{step.place} is cut"
-    )
+    yield (f"step {number + 1}, k {step.start} to {step.stop - 1}: largest exponent {step.top}; what lies below 2^{step.place} is cut")
     places = f"2^{step.top + 1}"
     last = f"2^{step.place}"
     gap = max(bits + 1 - len(places) - len(last), 1)
@@ -311,7 +308,9 @@ def _sum_lines(e: OutputExplanation) -> Iterator[str]:
 def _output_lines(e: OutputExplanation) -> Iterator[str]:
     for step in e.epilogue:
         value = number_cell(step.operand, 14)
-        yield from _fact("epilogue", f"{step.words} {value} ({_bits(step.operand)}) = {number_cell(step.result, 16)} ({_bits(step.result)})")
+        yield from _fact(
+            "epilogue", f"{step.words} {value} ({_bits(step.operand)}) = {number_cell(step.result, 16)} ({_bits(step.result)})"
+        )
     fmt = OUTPUTS[e.out_dtype]
     rounded = "" if e.output == e.finished or np.isnan(e.output) else f", rounded from {number_cell(e.finished, 16)}"
     yield from _fact("this order", f"{number_cell(e.output, 16)} ({_bits(e.output, e.out_dtype)}){rounded}")

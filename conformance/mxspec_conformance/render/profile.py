@@ -61,9 +61,7 @@ def list_steps(p: Profile) -> Iterator[ProfileRow]:
     """The steps alone: transform, tensor scale, and those of either form."""
     if p.transform is not None:
         side = "columns" if p.transform.columnwise else "rows"
-        yield ProfileRow(
-            "transform", f"{p.transform.kind.value}, {p.transform.size} elements along {side}, applied before the steps below"
-        )
+        yield ProfileRow("transform", f"{p.transform.kind.value}, {p.transform.size} elements along {side}, applied before the steps below")
     if p.tensor is not None:
         yield ProfileRow(f"tensor ({p.tensor.native.value})", str(p.tensor.from_amax))
         for leaf, expression in p.tensor.derived:
@@ -83,9 +81,7 @@ def describe_scale_rule(rule: ScaleRule) -> str:
     """How the scale's value becomes a code."""
     minus = " - emax" if rule.subtract_emax else ""
     special = ", ".join(
-        f"{name} -> {code:02x}"
-        for name, code in (("0", rule.on_zero), ("Inf", rule.on_inf), ("NaN", rule.on_nan))
-        if code is not None
+        f"{name} -> {code:02x}" for name, code in (("0", rule.on_zero), ("Inf", rule.on_inf), ("NaN", rule.on_nan)) if code is not None
     )
     return f"{rule.step.value}{minus}, rounding {rule.rounding.value}, {rule.underflow.value} on underflow" + (
         f"; {special}" if special else ""

@@ -135,10 +135,7 @@ def failure_panel(requirement: Requirement) -> RenderableType:
     """One failing case: input, expected and returned values, the first step that differs."""
     failure = requirement.first
     assert failure is not None
-    lines: list[RenderableType] = [
-        Text(f"{requirement.id}  {requirement.text}", style="bold"),
-        Text(f"  case {failure.case}", style="dim"),
-    ]
+    lines: list[RenderableType] = [Text(f"{requirement.id}  {requirement.text}", style="bold"), Text(f"  case {failure.case}", style="dim")]
     rows: list[tuple[str, str, str, Text]] = []
     given = failure.given.get("x")
     if isinstance(given, dict):
@@ -278,7 +275,9 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
     limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
     fine = not any(r.verdict not in GOOD for r in report.requirements)
     conclusion = {
-        0: f"all {'requested requirements' if 'only' in report.details else 'supported requirements'} pass{waived}" if fine else f"nothing fails that counts{limited}",
+        0: f"all {'requested requirements' if 'only' in report.details else 'supported requirements'} pass{waived}"
+        if fine
+        else f"nothing fails that counts{limited}",
         1: "not all requirements pass",
         2: "nothing could be judged",
     }
@@ -295,16 +294,21 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
     if fewer := report.details.get("fewer_cases", ()):
         more = f" and {len(fewer) - _MOST_NAMED} more" if len(fewer) > _MOST_NAMED else ""
-        console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a live target is called more often than a results file stores)"))
+        console.print(
+            Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a live target is called more often than a results file stores)")
+        )
     if changes := report.environment.get("float_environment"):
         console.print(
             f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "
-            "bits; libraries built with -ffast-math do this when they are loaded (link them without crtfastmath.o).", style="yellow"
+            "bits; libraries built with -ffast-math do this when they are loaded (link them without crtfastmath.o).",
+            style="yellow",
         )
     print_legend([report], console)
     if report.baseline is not None:
         b = report.baseline
-        console.print(Text(f"compared with the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
+        console.print(
+            Text(f"compared with the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone")
+        )
         if b.level:
             console.print(Text(explain_level("the baseline", b.level, report.level)))
         for name in b.new:

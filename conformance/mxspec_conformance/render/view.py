@@ -110,11 +110,7 @@ class ResultView:
     provenance: tuple[tuple[str, str], ...]
 
 
-HEADLINES = {
-    0: "All supported requirements pass",
-    1: "Not all requirements pass",
-    2: "Nothing could be judged",
-}
+HEADLINES = {0: "All supported requirements pass", 1: "Not all requirements pass", 2: "Nothing could be judged"}
 
 
 def view_result(document: Mapping[str, Any], number: int = 0) -> ResultView:
@@ -188,10 +184,7 @@ def _view_matrices(requirements: Sequence[Requirement], prefix: str) -> tuple[Ma
         for topic in topics:
             members = [cells.get((topic, fmt)) for fmt in formats]
             any_of = next(m for m in members if m is not None)
-            drawn = tuple(
-                Cell(None, "", "") if m is None else Cell(m, MARKS[m.verdict.value], _anchor(prefix, m.id))
-                for m in members
-            )
+            drawn = tuple(Cell(None, "", "") if m is None else Cell(m, MARKS[m.verdict.value], _anchor(prefix, m.id)) for m in members)
             rows.append((topic, any_of.level, any_of.text, drawn))
         offered = any(r.verdict is not Verdict.UNSUPPORTED for r in cells.values())
         matrices.append(Matrix(operation, formats, tuple(rows), offered))
@@ -214,9 +207,7 @@ def view_deviation(requirement: Requirement, prefix: str) -> Deviation:
         if not lanes:
             facts += [(f"expected {k}", _plain(v)) for k, v in failure.expected.items()]
             facts += [(f"returned {k}", _plain(v)) for k, v in failure.returned.items()]
-    return Deviation(
-        requirement, _anchor(prefix, requirement.id), MARKS[requirement.verdict.value], tuple(lanes), more, tuple(facts)
-    )
+    return Deviation(requirement, _anchor(prefix, requirement.id), MARKS[requirement.verdict.value], tuple(lanes), more, tuple(facts))
 
 
 def _view_lanes(requirement: Requirement, given: Mapping[str, str]) -> list[Lane]:

@@ -37,17 +37,10 @@ def list_unmet(report: Report) -> list[Requirement]:
     """The requirements that are neither passed nor unsupported: failures before what is open, of each format first those that show
     the cause that is named, then what binds most."""
     formats = list(dict.fromkeys(r.format for r in report.requirements))
-    topics = {
-        f.format: frozenset[str]().union(*(SHOWN_BY.get(cause, ()) for cause in f.causes[:1])) for f in report.formats
-    }
+    topics = {f.format: frozenset[str]().union(*(SHOWN_BY.get(cause, ()) for cause in f.causes[:1])) for f in report.formats}
 
     def key(r: Requirement) -> tuple[int, int, bool, int]:
-        return (
-            _URGENCY.get(r.verdict, 0),
-            formats.index(r.format),
-            r.topic not in topics.get(r.format, ()),
-            Level(r.level).rank,
-        )
+        return (_URGENCY.get(r.verdict, 0), formats.index(r.format), r.topic not in topics.get(r.format, ()), Level(r.level).rank)
 
     return sorted((r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)), key=key)
 

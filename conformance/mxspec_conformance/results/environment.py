@@ -52,9 +52,7 @@ def describe_git(spec: Any) -> dict[str, Any]:
 def _name_blob(data: bytes, like: str) -> str:
     """The name that git gives to a file's bytes, by the hash of another name. `git status` would run what the repository's
     configuration names: a file monitor, filters."""
-    return hashlib.new(
-        "sha256" if len(like) == 64 else "sha1", b"blob %d\0" % len(data) + data, usedforsecurity=False
-    ).hexdigest()
+    return hashlib.new("sha256" if len(like) == 64 else "sha1", b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 #: A partial clone fetches what it lacks by programs that its configuration names; no protocol is allowed.

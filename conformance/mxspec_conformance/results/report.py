@@ -289,7 +289,11 @@ class Report:
 
 def explain_level(what: str, level: str, run: str) -> str:
     """What follows from a file of another level than the run's, for people; empty where they are one level, or the file names none."""
-    return f"{what} was written at the {level} level; this run is {run}: counts differ, so failures are matched by id" if level not in ("", run) else ""
+    return (
+        f"{what} was written at the {level} level; this run is {run}: counts differ, so failures are matched by id"
+        if level not in ("", run)
+        else ""
+    )
 
 
 #: Fields of a format that came after the first results.
@@ -319,9 +323,7 @@ def _own_version() -> str:
 
 def load_result_schema() -> dict[str, Any]:
     """The JSON Schema of a result."""
-    schema: dict[str, Any] = json.loads(
-        files("mxspec_conformance").joinpath("schema/result.schema.json").read_text("utf-8")
-    )
+    schema: dict[str, Any] = json.loads(files("mxspec_conformance").joinpath("schema/result.schema.json").read_text("utf-8"))
     return schema
 
 
@@ -344,17 +346,9 @@ def read_report(document: Mapping[str, Any]) -> Report:
     return Report(
         target=document["target"],
         vectors=document["suite"]["vectors"],
-        formats=[
-            FormatResult(**{**f, "impact": [Impact(**i) for i in f.get("impact", [])]}) for f in document["formats"]
-        ],
+        formats=[FormatResult(**{**f, "impact": [Impact(**i) for i in f.get("impact", [])]}) for f in document["formats"]],
         requirements=[
-            Requirement(
-                **{
-                    **r,
-                    "verdict": Verdict(r["verdict"]),
-                    "first": None if r["first"] is None else Failure(**r["first"]),
-                }
-            )
+            Requirement(**{**r, "verdict": Verdict(r["verdict"]), "first": None if r["first"] is None else Failure(**r["first"])})
             for r in document["requirements"]
         ],
         environment=document["environment"],

@@ -92,9 +92,7 @@ def read_waivers(path: Path) -> list[Waiver]:
         raise WaiverError(f"{path} is not TOML: {error}") from None
     unknown = set(document) - {"waiver", "level"}
     if unknown:
-        raise WaiverError(
-            f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds level and [[waiver]] alone"
-        )
+        raise WaiverError(f"{path}: unknown table {sorted(unknown)[0]!r}; a waiver file holds level and [[waiver]] alone")
     level = document.get("level", "")
     if level not in ("", QUICK, FULL):
         raise WaiverError(f"{path}: level = {level!r}; write {QUICK!r} or {FULL!r}, or leave it out")
@@ -107,9 +105,7 @@ def read_waivers(path: Path) -> list[Waiver]:
 
 
 #: Texts and comments, in which dots and brackets are no syntax.
-_TEXTS = re.compile(
-    r'"""(?:[^\\]|\\.)*?"""' + r"|'''.*?'''" + r'|"(?:[^"\\\n]|\\.)*"' + r"|'[^'\n]*'|#[^\n]*", re.DOTALL
-)
+_TEXTS = re.compile(r'"""(?:[^\\]|\\.)*?"""' + r"|'''.*?'''" + r'|"(?:[^"\\\n]|\\.)*"' + r"|'[^'\n]*'|#[^\n]*", re.DOTALL)
 
 
 def _check_depth(text: str, path: Path) -> None:

@@ -48,7 +48,9 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
     if spec.startswith(RULE):
         name = spec.removeprefix(RULE)
         if name not in RULES and not _is_product_rule(name):
-            raise TargetError(f"no rule is named {name!r}; known are {', '.join(RULES)}, and of products {', '.join(r.id for r in PRODUCT_RULES)}")
+            raise TargetError(
+                f"no rule is named {name!r}; known are {', '.join(RULES)}, and of products {', '.join(r.id for r in PRODUCT_RULES)}"
+            )
         return lambda subject, profile: _ask_rule(name, subject, profile)
     if spec.startswith(PROGRAM):
         words = shlex.split(spec.removeprefix(PROGRAM), posix=os.name != "nt")
@@ -96,9 +98,7 @@ def _is_plain(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     known = {*FUNCTIONS, *ProductImplementation.functions, *_WHOLE, *_FORMAT}
-    return not getattr(function, "pytestmark", None) and all(
-        p.name in known or p.default is not p.empty for p in parameters
-    )
+    return not getattr(function, "pytestmark", None) and all(p.name in known or p.default is not p.empty for p in parameters)
 
 
 def _load_module(place: str) -> Any:
@@ -255,7 +255,9 @@ def _replace(entry: str, implementation: Implementation | ProductImplementation)
         file, _, maker = by.partition(FUNCTION_MARK)
         function = getattr(_load_module(file), maker, None)
         if function is None:
-            raise TargetError(f"--replace {entry}: {by} is neither {', '.join((*FUNCTIONS, *ProductImplementation.functions))} nor FILE.py::MAKER")
+            raise TargetError(
+                f"--replace {entry}: {by} is neither {', '.join((*FUNCTIONS, *ProductImplementation.functions))} nor FILE.py::MAKER"
+            )
         made = function(implementation)
     setattr(module, attribute, made)
 

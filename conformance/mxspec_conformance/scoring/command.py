@@ -57,7 +57,8 @@ def _multiply(product: ProductImplementation, shape: tuple[int, int, int], files
     """Read both sides, and write the product in float32."""
     m, n, k = shape
     sides = [
-        np.fromfile(file, np.uint8).reshape(rows, -1 if number % 2 else k) for number, (file, rows) in enumerate(zip(files[:4], (m, m, n, n), strict=True))
+        np.fromfile(file, np.uint8).reshape(rows, -1 if number % 2 else k)
+        for number, (file, rows) in enumerate(zip(files[:4], (m, m, n, n), strict=True))
     ]
     tensors = dict(zip(("a_tensor_scale", "b_tensor_scale"), (float(x) for x in files[5:]), strict=False))
     Path(files[4]).write_bytes(np.asarray(product.matmul(*sides, **tensors)).astype("<f4").tobytes())

@@ -38,7 +38,11 @@ class Worker:
     """A process that has loaded the test."""
 
     def __init__(self, test: str, replace: Sequence[str]) -> None:
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
         self._launched: Launched = launch_program(
             [sys.executable, "-m", "mxspec_conformance.scoring.worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
@@ -87,7 +91,12 @@ class Worker:
 
 
 def ask_all(
-    test: str, questions: Iterable[Question], *, replace: Sequence[str] = (), jobs: int = 0, progress: Callable[[str], None] = lambda _: None
+    test: str,
+    questions: Iterable[Question],
+    *,
+    replace: Sequence[str] = (),
+    jobs: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[Outcome]:
     """The outcomes in the order of the questions. jobs: processes; 0: one for each core.
 

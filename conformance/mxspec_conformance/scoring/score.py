@@ -96,7 +96,11 @@ class Score:
     @property
     def plain(self) -> tuple[Row, ...]:
         """Mutants that one plain call of ordinary data can show: those that a golden block finds out."""
-        return tuple(row for row in self.mutants if self.kills.get(row.subject.name, Kills()).blocks or self.kills.get(row.subject.name, Kills()).open_blocks)
+        return tuple(
+            row
+            for row in self.mutants
+            if self.kills.get(row.subject.name, Kills()).blocks or self.kills.get(row.subject.name, Kills()).open_blocks
+        )
 
 
 def score_test(

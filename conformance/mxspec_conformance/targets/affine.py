@@ -55,9 +55,7 @@ def read_operand(name: str) -> AffineOperand:
     plain = name.removesuffix(_WORDS)
     fmt = get_affine(plain)
     if plain != name and fmt.group * fmt.bits % 32:
-        raise ValueError(
-            f"a group of {fmt.group} codes of {fmt.bits} bits does not fill whole 32-bit words: leave {_WORDS} away"
-        )
+        raise ValueError(f"a group of {fmt.group} codes of {fmt.bits} bits does not fill whole 32-bit words: leave {_WORDS} away")
     return AffineOperand(fmt, plain != name)
 
 
@@ -75,9 +73,7 @@ def read_floats(array: Values, fmt: AffineFormat, what: str) -> Values:
         narrow = array.astype(dtype)
     changed = (narrow.astype(array.dtype) != array) & ~np.isnan(array)
     if changed.any():
-        raise BadReturn(
-            f"{what} hold {float(array[changed][0])!r}, which {fmt.dtype} does not; round them as they are stored"
-        )
+        raise BadReturn(f"{what} hold {float(array[changed][0])!r}, which {fmt.dtype} does not; round them as they are stored")
     return narrow
 
 

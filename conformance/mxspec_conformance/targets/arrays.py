@@ -41,9 +41,7 @@ def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None)
     return tensor if device is None else tensor.to(device)
 
 
-def arrange_array(
-    x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None, *, between: float = 1
-) -> Any:
+def arrange_array(x: npt.NDArray[Any], arrays: str, arrangement: str, device: str | None = None, *, between: float = 1) -> Any:
     """x as a fresh array that the target takes, in one of `ARRANGEMENTS` or `MATRIX_ARRANGEMENTS`; other values of x lie between,
     times `between`. What an array library does not have is contiguous.
     """

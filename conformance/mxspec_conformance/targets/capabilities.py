@@ -90,9 +90,7 @@ class ShapeLimits:
     @property
     def text(self) -> str:
         """In words."""
-        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (
-            self.rows > 1
-        )
+        parts = [f"columns a multiple of {self.columns}"] * (self.columns > 1) + [f"rows a multiple of {self.rows}"] * (self.rows > 1)
         return ", ".join(parts + [f"at least {self.least_rows} rows"] * (self.least_rows > 1))
 
     def allow(self, shape: tuple[int, ...]) -> bool:
@@ -281,8 +279,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "LAYOUTS", known_layouts, [n for x in list_layouts() for n in (x.name, *x.aliases)])
     affine = _listed(module, spec, "AFFINE")
     affine_profile, affine_contract = (
-        None if getattr(module, what, None) is None else _single(module, spec, what, "")
-        for what in ("AFFINE_PROFILE", "AFFINE_CONTRACT")
+        None if getattr(module, what, None) is None else _single(module, spec, what, "") for what in ("AFFINE_PROFILE", "AFFINE_CONTRACT")
     )
     check_affine(spec, functions, affine, affine_profile, affine_contract)
     claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
@@ -350,12 +347,18 @@ _NEEDED = ("tensor_scale", "random_bits", "seed")
 def _check_parameters(module: Any, spec: str, function: str) -> None:
     """Raise TargetError for an argument that is passed by position and taken by name alone, and for an option without a default."""
     parameters = parameters_of(getattr(module, function))
-    named = [a for a in (*OPERATIONS[function].arguments, "fmt") if a in parameters and parameters[a].kind is inspect.Parameter.KEYWORD_ONLY]
+    named = [
+        a for a in (*OPERATIONS[function].arguments, "fmt") if a in parameters and parameters[a].kind is inspect.Parameter.KEYWORD_ONLY
+    ]
     if named and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters.values()):
-        raise TargetError(f"{spec}: {function} takes {', '.join(named)} only by name; arguments are passed by position: take the * out of its signature")
+        raise TargetError(
+            f"{spec}: {function} takes {', '.join(named)} only by name; arguments are passed by position: take the * out of its signature"
+        )
     options = [o for o in OPERATIONS[function].options if o in parameters and o not in _NEEDED]
     if needed := [o for o in options if parameters[o].default is inspect.Parameter.empty]:
-        raise TargetError(f"{spec}: {function} takes {needed[0]} without a default, and is called without it, too; give it one, such as {needed[0]}=None")
+        raise TargetError(
+            f"{spec}: {function} takes {needed[0]} without a default, and is called without it, too; give it one, such as {needed[0]}=None"
+        )
 
 
 def _check_signature(module: Any, spec: str, function: str) -> None:
@@ -510,9 +513,7 @@ def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
     """SHAPES: limits by name."""
     given = getattr(module, "SHAPES", {})
     if not isinstance(given, Mapping) or not set(given) <= set(SHAPE_NAMES):
-        raise TargetError(
-            f"{spec}: SHAPES is a dict of {', '.join(SHAPE_NAMES)}, such as {{'k': 128, 'rows': 16, 'min_rows': 128}}"
-        )
+        raise TargetError(f"{spec}: SHAPES is a dict of {', '.join(SHAPE_NAMES)}, such as {{'k': 128, 'rows': 16, 'min_rows': 128}}")
     found = []
     for name in SHAPE_NAMES:
         try:
@@ -520,9 +521,7 @@ def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
         except TypeError:
             value = 0
         if not 0 < value <= 1 << 16:
-            raise TargetError(
-                f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536"
-            )
+            raise TargetError(f"{spec}: SHAPES says {name} of {given[name]!r:.40}; allowed are whole numbers from 1 to 65536")
         found.append(value)
     columns, rows, least = found
     return columns, rows, least
@@ -613,15 +612,12 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
     covered: dict[str, str] = {}
     for name in claimed:
         if name not in known:
-            close = get_close_matches(str(name), known, n=3) or [
-                p.id for p in known.values() if p.kind is Kind.NORMATIVE
-            ]
+            close = get_close_matches(str(name), known, n=3) or [p.id for p in known.values() if p.kind is Kind.NORMATIVE]
             raise TargetError(f"{spec}: PROFILE names {name!r}, which is no profile; close are {', '.join(close)}")
         mine = [f for f in formats if f in known[name].formats]
         if not mine:
             raise TargetError(
-                f"{spec}: PROFILE names {name}, which covers {', '.join(known[name].formats)}; FORMATS lists "
-                f"{', '.join(formats)}"
+                f"{spec}: PROFILE names {name}, which covers {', '.join(known[name].formats)}; FORMATS lists {', '.join(formats)}"
             )
         for fmt in mine:
             if fmt in covered:
@@ -630,9 +626,7 @@ def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> t
     return tuple(claimed)
 
 
-def check_affine(
-    spec: str, functions: Iterable[str], affine: Iterable[str], profile: str | None, contract: str | None
-) -> None:
+def check_affine(spec: str, functions: Iterable[str], affine: Iterable[str], profile: str | None, contract: str | None) -> None:
     """Raise TargetError where affine formats are missing or none, or a claimed profile or contract covers none of them."""
     offered = [f for f in AFFINE_FUNCTIONS if f in functions]
     try:
@@ -640,9 +634,7 @@ def check_affine(
     except ValueError as error:
         raise TargetError(f"{spec}: AFFINE: {error}") from None
     if offered and not formats:
-        raise TargetError(
-            f"{spec} defines {' and '.join(offered)}, and no AFFINE; list the formats, such as int4-g64-bias-float16"
-        )
+        raise TargetError(f"{spec} defines {' and '.join(offered)}, and no AFFINE; list the formats, such as int4-g64-bias-float16")
     try:
         for fmt in formats:
             what = "AFFINE_PROFILE"

@@ -86,9 +86,7 @@ def is_refusal(error: BaseException) -> bool:
     if _is_own(type(error).__module__) or last is None:
         return _is_own(type(error).__module__)
     frame = last.tb_frame
-    return (
-        _is_own(frame.f_globals.get("__name__", "")) and frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
-    )
+    return _is_own(frame.f_globals.get("__name__", "")) and frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
 
 
 def _is_own(module: str) -> bool:
@@ -132,9 +130,7 @@ class RemoteError(Exception):
 class CallError(Exception):
     """One call did not give a usable answer."""
 
-    def __init__(
-        self, kind: FailureKind, message: str, detail: str = "", stumbled: bool = False, *, final: bool = False
-    ) -> None:
+    def __init__(self, kind: FailureKind, message: str, detail: str = "", stumbled: bool = False, *, final: bool = False) -> None:
         super().__init__(clean_text(message))
         self.kind = FailureKind(kind)
         self.detail = clean_text(detail, DETAIL)

@@ -67,9 +67,7 @@ class FittedSession:
         answer = self.inner.call(function, *head, *given, **kwargs)
         return unlay(answer) if function == "arranged" else answer
 
-    def _lay_call(
-        self, name: str, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    def _lay_call(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         if name not in self.limits or _is_bound(options):
             return name, args, options
         return name, self._lay(name, args)[0], self._lay_words(name, args, options)

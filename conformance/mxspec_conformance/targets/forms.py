@@ -13,15 +13,7 @@ from mxspec.affine.formats import Offset
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.affine import read_floats, read_offsets, read_operand
-from mxspec_conformance.targets.arrays import (
-    NIBBLES,
-    from_target_array,
-    laid_size,
-    lay_codes,
-    lay_scales,
-    take_laid,
-    unpack_nibbles,
-)
+from mxspec_conformance.targets.arrays import NIBBLES, from_target_array, laid_size, lay_codes, lay_scales, take_laid, unpack_nibbles
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn

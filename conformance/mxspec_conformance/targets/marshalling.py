@@ -120,9 +120,7 @@ class Marshaller:
         finally:
             self._arrangement, self._arranged_alone, self._between = "contiguous", None, 1
 
-    def _call_probe(
-        self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any
-    ) -> tuple[bool, bool, Any]:
+    def _call_probe(self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any) -> tuple[bool, bool, Any]:
         """Two calls, then the first again: whether the first wrote into its input, then or in the second call, whether the
         second changed what the first had returned, and the last answer."""
         self.call(function, *first, **kwargs)
@@ -196,9 +194,7 @@ class Marshaller:
         self.call(function, *args, **kwargs)
         return clock.seconds
 
-    def _call_repeated(
-        self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any
-    ) -> tuple[int, int]:
+    def _call_repeated(self, times: int, seconds: float, function: str, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """The same call up to so many times, or seconds as on an idle machine: the number of the first that returned other
         bits, or -1; and how many were made. Answers as they are read: padding may hold anything."""
         clock = _Clock()
@@ -250,9 +246,7 @@ class Marshaller:
         # The sides of a product come last: inputs have numbers by which one alone is arranged.
         order = call if "a" not in call else sorted(call, key="ab".__contains__)
         given = {name: self._hand(operation, name, call) for name in order}
-        returned = self._ask(
-            operation.name, *[given[n] for n in operation.arguments], **{n: given[n] for n in options}, **buffer
-        )
+        returned = self._ask(operation.name, *[given[n] for n in operation.arguments], **{n: given[n] for n in options}, **buffer)
         wanted = operation.expect(call)
         parts = split_answer(operation, buffer.get("out") if returned is None else returned, len(wanted))
         return operation.join(

@@ -78,9 +78,7 @@ def _part_of(word: str, text: str, fit: Fit) -> str:
         return "codes"
     known = {name: x for x in list_layouts() for name in (x.name, *x.aliases)}
     if word not in known:
-        raise ValueError(
-            f"{text!r} names the layout {word!r}, which is none; see `mxspec layouts`, or write {TRANSPOSED}"
-        )
+        raise ValueError(f"{text!r} names the layout {word!r}, which is none; see `mxspec layouts`, or write {TRANSPOSED}")
     layout = known[word]
     parts = {field.part for field in layout.fields}
     use = next((part for ending, part in _USES.items() if word.endswith(ending)), None)
@@ -124,7 +122,5 @@ def _check_codes(word: str, layout: Layout, text: str, fit: Fit) -> str:
     if width < fit.bits:
         raise ValueError(f"{text!r}: {word} holds codes of {width} bits, and those of {fit.name} have {fit.bits}")
     if Part.SCALES in parts and parts[Part.SCALES].covers != fit.group:
-        raise ValueError(
-            f"{text!r}: {word} has a scale for {parts[Part.SCALES].covers} codes, and {fit.name} one for {fit.group}"
-        )
+        raise ValueError(f"{text!r}: {word} has a scale for {parts[Part.SCALES].covers} codes, and {fit.name} one for {fit.group}")
     return "codes"

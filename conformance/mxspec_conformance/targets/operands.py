@@ -15,14 +15,7 @@ from mxspec.affine import AffineFormat, get_affine
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.sparsity import Sparsity, check_group
-from mxspec_conformance.targets.operand_words import (
-    ROW_MAJOR,
-    TRANSPOSED,
-    UNPACKED,
-    Fit,
-    Places,
-    read_words,
-)
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, TRANSPOSED, UNPACKED, Fit, Places, read_words
 
 #: Products that a target may list.
 _MOST_PRODUCTS = 1000

@@ -24,11 +24,7 @@ from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 #: has never answered, and any function over the whole run.
 MAX_UNANSWERED = {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 16, FailureKind.GARBAGE: 16}
 MAX_IN_ALL = {FailureKind.TIMEOUT: 12, FailureKind.CRASH: 64, FailureKind.GARBAGE: 64}
-FAILURE_WORDS = {
-    FailureKind.TIMEOUT: "time-outs",
-    FailureKind.CRASH: "crashes",
-    FailureKind.GARBAGE: "invalid replies",
-}
+FAILURE_WORDS = {FailureKind.TIMEOUT: "time-outs", FailureKind.CRASH: "crashes", FailureKind.GARBAGE: "invalid replies"}
 
 
 P = ParamSpec("P")
@@ -57,15 +53,11 @@ class FailureBudget:
     def check(self, function: str) -> None:
         """Raises CallError where the function is given up, or the time of all calls is."""
         if self._left <= 0:
-            raise CallError(
-                FailureKind.TIMEOUT, f"the target was given up: all calls together may take {self._total:g} s", final=True
-            )
+            raise CallError(FailureKind.TIMEOUT, f"the target was given up: all calls together may take {self._total:g} s", final=True)
         for kind, limit in (MAX_IN_ALL if function in self._answered else MAX_UNANSWERED).items():
             failed = self._failed[function, kind]
             if failed >= limit:
-                raise CallError(
-                    kind, f"{function} was given up after {failed} {FAILURE_WORDS[kind]}: {self._last[function]}", final=True
-                )
+                raise CallError(kind, f"{function} was given up after {failed} {FAILURE_WORDS[kind]}: {self._last[function]}", final=True)
 
     def allow(self, timeout: float) -> float:
         """Seconds that the next call may take."""

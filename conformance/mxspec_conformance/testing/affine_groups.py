@@ -17,6 +17,7 @@ from mxspec_conformance.judge.affine.points import ENDS, EXPONENTS, list_points
 
 Array = npt.NDArray[Any]
 
+
 def affine_groups(fmt: str | AffineFormat, *, rows: int = 1, groups: int = 1) -> st.SearchStrategy[Array]:
     """Groups to quantize, in the format's dtype.
 

@@ -360,11 +360,12 @@ def _plain_bits(dtype: str, choice: _Choice) -> tuple[tuple[int, ...], ...]:
     exact = [x for x, v in zip(numbers, _NUMBERS, strict=True) if float(x) == v and 1 / limit <= abs(v) <= limit]
     simple = np.array([*exact, *([kind.type(1 + 2.0**-fmt.mantissa_bits)])], kind).view(width).tolist()
     least_normal = 1 << fmt.mantissa_bits
-    ends = [1, least_normal - 1, least_normal, fmt.max_code, fmt.sign_bit, fmt.sign_bit | fmt.max_code] if choice.extreme else [fmt.sign_bit]
+    ends = (
+        [1, least_normal - 1, least_normal, fmt.max_code, fmt.sign_bit, fmt.sign_bit | fmt.max_code] if choice.extreme else [fmt.sign_bit]
+    )
     special: list[int] = []
     if choice.nan and fmt.nan_code is not None:
         special.append(fmt.nan_code)
     if choice.infinity and fmt.inf_code is not None:
         special += [fmt.inf_code, fmt.inf_code | fmt.sign_bit]
     return tuple(simple), tuple(ends), tuple(special)
-

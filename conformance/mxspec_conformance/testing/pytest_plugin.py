@@ -33,9 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--mxspec-target", action="append", metavar="TARGET", help="Judge this target; repeatable.")
     group.addoption("--mxspec-profile", metavar="PROFILE", help="Judge against this profile.")
     group.addoption("--mxspec-format", action="append", metavar="FORMAT", help="Only this block format; repeatable.")
-    group.addoption(
-        "--mxspec-quick", action="store_true", help="Only the quick level's cases, as `mxspec check --quick`."
-    )
+    group.addoption("--mxspec-quick", action="store_true", help="Only the quick level's cases, as `mxspec check --quick`.")
     group.addoption("--mxspec-waivers", metavar="FILE", help="TOML file of known failures.")
     group.addoption("--mxspec-json", metavar="FILE", help="Write the result, as `mxspec check --json` does.")
     group.addoption("--mxspec-timeout", type=float, default=60.0, metavar="SECONDS", help="What one call may take.")
@@ -81,9 +79,7 @@ class Run:
         session = open_target(self._spec, timeout=self._options["timeout"])
         try:
             self.target = {"name": session.capabilities.name, "version": session.capabilities.version}
-            self.planned = list_requirements(
-                session, profile=self._options["profile"], formats=self._options["formats"]
-            )
+            self.planned = list_requirements(session, profile=self._options["profile"], formats=self._options["formats"])
         finally:
             session.close()
 
@@ -137,8 +133,7 @@ class Run:
         return [
             w.id
             for w in self._waivers or ()
-            if w.concerns_version(self.target)
-            and (_today() > w.expires or not any(fnmatchcase(i, w.id) for i in self.planned))
+            if w.concerns_version(self.target) and (_today() > w.expires or not any(fnmatchcase(i, w.id) for i in self.planned))
         ]
 
 
@@ -320,9 +315,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     import mxspec
 
-    return [
-        f"mxspec: {mxspec.__version__}, target {', '.join(targets)}{', quick level' if _option(config, 'quick') else ''}"
-    ]
+    return [f"mxspec: {mxspec.__version__}, target {', '.join(targets)}{', quick level' if _option(config, 'quick') else ''}"]
 
 
 def pytest_assertrepr_compare(config: pytest.Config, op: str, left: object, right: object) -> list[str] | None:

@@ -92,9 +92,7 @@ def _draw_order(fmt: BlockFormat, special: dict[str, Any]) -> st.SearchStrategy[
 def _draw_power(fmt: BlockFormat, special: dict[str, Any]) -> st.SearchStrategy[tuple[Array, Any]]:
     drawn = st.tuples(mx.blocks(fmt, exponents=(-40, 40), **special).map(lambda x: x[None]), st.integers(-60, 60))
     # Nothing is lost among subnormal numbers.
-    return drawn.filter(
-        lambda pair: bool((np.ldexp(np.ldexp(pair[0], pair[1]).astype(np.float64), -pair[1]) == pair[0]).all())
-    )
+    return drawn.filter(lambda pair: bool((np.ldexp(np.ldexp(pair[0], pair[1]).astype(np.float64), -pair[1]) == pair[0]).all()))
 
 
 def _draw_tensor(fmt: BlockFormat, special: dict[str, Any]) -> st.SearchStrategy[tuple[Array, Any]]:
@@ -171,18 +169,11 @@ class Related:
         changed = self.relation.change(calls)
         assume(np.isfinite(changed).all() or not np.isfinite(self.x).all())
         calls = replace(calls, changed=changed, other=quantize(changed, **self.relation.options))
-        assert self.relation.agrees(calls), (
-            f"{self.relation.text}: {self.x} gives {calls.plain}, {changed} gives {calls.other}"
-        )
+        assert self.relation.agrees(calls), f"{self.relation.text}: {self.x} gives {calls.plain}, {changed} gives {calls.other}"
 
 
 def relation(
-    name: str,
-    fmt: str | BlockFormat,
-    *,
-    profile: str | Profile | None = None,
-    allow_nan: bool = False,
-    allow_infinity: bool = False,
+    name: str, fmt: str | BlockFormat, *, profile: str | Profile | None = None, allow_nan: bool = False, allow_infinity: bool = False
 ) -> st.SearchStrategy[Related]:
     """Inputs of a relation, with its check.
 
@@ -226,9 +217,7 @@ class AllWords:
     def check(self, codes: Array) -> None:
         """Raises AssertionError where the codes are other than the two neighbours', or of the upper one more or fewer."""
         values = np.abs(mxspec.decode(codes, self.element).astype(np.float64))
-        assert set(values.tolist()) <= {self.low, self.high}, (
-            f"{self.x[0]!r}: {set(values.tolist())}, not {self.low} or {self.high}"
-        )
+        assert set(values.tolist()) <= {self.low, self.high}, f"{self.x[0]!r}: {set(values.tolist())}, not {self.low} or {self.high}"
         count = int((values == self.high).sum())
         assert count == self.up, f"{self.x[0]!r}: {count} of {values.size} words give {self.high}; {self.up} should"
 
@@ -260,8 +249,5 @@ def stored_parts(draw: st.DrawFn, layout: str) -> tuple[tuple[Array, ...], tuple
     except ValueError:  # which a layout refuses
         assume(False)
     random = np.random.default_rng(draw(st.integers(0, 1 << 32)))
-    known = (
-        (f, range(1 << f.packing.width) if f.stored is None else np.flatnonzero(np.array(f.stored) >= 0))
-        for f in chosen.fields
-    )
+    known = ((f, range(1 << f.packing.width) if f.stored is None else np.flatnonzero(np.array(f.stored) >= 0)) for f in chosen.fields)
     return tuple(random.choice(allowed, (m, k // f.covers)).astype(np.uint8) for f, allowed in known), (m, k)

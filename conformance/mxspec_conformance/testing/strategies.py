@@ -31,19 +31,9 @@ try:
     from hypothesis import strategies as st
     from hypothesis.errors import InvalidArgument
 except ImportError as error:
-    raise ImportError(
-        "mxspec_conformance.testing.strategies needs hypothesis, which is not installed: pip install hypothesis"
-    ) from error
+    raise ImportError("mxspec_conformance.testing.strategies needs hypothesis, which is not installed: pip install hypothesis") from error
 
-from mxspec.formats import (
-    BLOCKS,
-    ELEMENTS,
-    SCALES,
-    BlockFormat,
-    ElementFormat,
-    ScaleFormat,
-    power_of_two,
-)
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ElementFormat, ScaleFormat, power_of_two
 from mxspec.profiles import Profile, get_profile
 from mxspec.scales import log2f_thresholds, significand_bits
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat
@@ -67,32 +57,7 @@ _FLT_MAX = 0x7F7FFFFF
 _ONE = 0x3F800000
 _NANS = (0x7FC00000, 0xFFC00000, 0x7FFFFFFF)
 #: Exponents of the largest number of a block, the simplest first, and the ends of what each dtype holds.
-_EXPONENTS = (
-    0,
-    1,
-    -1,
-    2,
-    -2,
-    7,
-    -6,
-    14,
-    -13,
-    33,
-    -20,
-    60,
-    -60,
-    100,
-    -100,
-    119,
-    -118,
-    126,
-    -124,
-    -126,
-    -130,
-    -140,
-    -149,
-    127,
-)
+_EXPONENTS = (0, 1, -1, 2, -2, 7, -6, 14, -13, 33, -20, 60, -60, 100, -100, 119, -118, 126, -124, -126, -130, -140, -149, 127)
 _RANGE = {"float32": (-149, 127), "bfloat16": (-133, 127), "float16": (-24, 15)}
 
 
@@ -131,13 +96,8 @@ def _check_exponents(bounds: tuple[int, int] | None, dtype: str) -> tuple[int, i
         isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, int) for b in bounds),
         f"exponents={bounds!r} must be a pair of integers (smallest, largest)",
     )
-    _check(
-        bounds[0] <= bounds[1], f"exponents={bounds!r}: the smallest, {bounds[0]}, is beyond the largest, {bounds[1]}"
-    )
-    _check(
-        low <= bounds[0] and bounds[1] <= high,
-        f"exponents={bounds!r} go beyond those of {dtype}, which are {low} to {high}",
-    )
+    _check(bounds[0] <= bounds[1], f"exponents={bounds!r}: the smallest, {bounds[0]}, is beyond the largest, {bounds[1]}")
+    _check(low <= bounds[0] and bounds[1] <= high, f"exponents={bounds!r} go beyond those of {dtype}, which are {low} to {high}")
     return bounds
 
 
@@ -175,9 +135,7 @@ def _significands(fmt: BlockFormat) -> tuple[Fraction, ...]:
     element = fmt.element
     top = element.max_value / power_of_two(element.emax)
     half_up = 2 - Fraction(1, 1 << (significand_bits(element) + 1))
-    steps = (
-        [p for p in ((a + b) / 2 for a, b in pairwise(_grid(fmt.scale))) if 1 <= p < 2] if fmt.has_tensor_scale else []
-    )
+    steps = [p for p in ((a + b) / 2 for a, b in pairwise(_grid(fmt.scale))) if 1 <= p < 2] if fmt.has_tensor_scale else []
     return tuple(dict.fromkeys([Fraction(1), Fraction(3, 2), top, half_up, *steps]))
 
 
@@ -217,9 +175,7 @@ def ties(element: str | ElementFormat | ScaleFormat, *, near: int = 1) -> st.Sea
     )
 
 
-def near_powers_of_two(
-    *, exponents: tuple[int, int] | None = None, dtype: str = "float32", near: int = 8
-) -> st.SearchStrategy[Any]:
+def near_powers_of_two(*, exponents: tuple[int, int] | None = None, dtype: str = "float32", near: int = 8) -> st.SearchStrategy[Any]:
     """Numbers within `near` steps of a power of two, both signs, and where a float32 log2 reaches the next integer.
 
     These part floor(log2 x) as exponent fields give it from what a float log2 gives.
@@ -264,9 +220,7 @@ def codes(
     return _sparse_arrays(shape, st.sampled_from(known), block.k)
 
 
-def scales(
-    fmt: str | BlockFormat, *, shape: tuple[int, ...] = (1,), finite: bool = False
-) -> st.SearchStrategy[npt.NDArray[np.uint8]]:
+def scales(fmt: str | BlockFormat, *, shape: tuple[int, ...] = (1,), finite: bool = False) -> st.SearchStrategy[npt.NDArray[np.uint8]]:
     """uint8 scale codes of a block format. finite: leave out NaN.
 
     >>> from hypothesis import find
@@ -301,8 +255,7 @@ def sparse_codes(
     [[0, 0, 0, 1]]
     """
     _check(
-        isinstance(fmt, SparseFormat) or fmt in SPARSE_FORMATS,
-        f"fmt={fmt!r} is not a sparse format; known are {', '.join(SPARSE_FORMATS)}",
+        isinstance(fmt, SparseFormat) or fmt in SPARSE_FORMATS, f"fmt={fmt!r} is not a sparse format; known are {', '.join(SPARSE_FORMATS)}"
     )
     chosen = fmt if isinstance(fmt, SparseFormat) else SPARSE_FORMATS[fmt]
     for given, label in ((max_rows, "max_rows"), (max_groups, "max_groups")):
@@ -316,9 +269,7 @@ def sparse_codes(
 
 
 @st.composite
-def _sparse_groups(
-    draw: st.DrawFn, fmt: SparseFormat, max_rows: int, max_groups: int, pruned: bool, step: int
-) -> npt.NDArray[np.uint8]:
+def _sparse_groups(draw: st.DrawFn, fmt: SparseFormat, max_rows: int, max_groups: int, pruned: bool, step: int) -> npt.NDArray[np.uint8]:
     order = fmt.codes.table
     assert order is not None
     # Infinity of e5m2 is above all numbers.
@@ -362,9 +313,7 @@ def _check_shape(shape: tuple[int, ...], block: BlockFormat) -> tuple[int, ...]:
 
 
 @st.composite
-def _sparse_arrays(
-    draw: st.DrawFn, shape: tuple[int, ...], each: st.SearchStrategy[int], period: int
-) -> npt.NDArray[np.uint8]:
+def _sparse_arrays(draw: st.DrawFn, shape: tuple[int, ...], each: st.SearchStrategy[int], period: int) -> npt.NDArray[np.uint8]:
     """Zeros with a few entries, or a whole block of codes repeated, which has more to draw and so shrinks to the former."""
     size = int(np.prod(shape))
     if size and draw(st.booleans()):
@@ -402,9 +351,7 @@ def _lanes(draw: st.DrawFn, fmt: BlockFormat, largest: int) -> int:
     # The scale's exponent is that of the maximum less the element's, or one beside it.
     exponent = max(largest >> 23, 1) - 127 - fmt.element.emax
     if kind == "power":
-        return min(
-            _float_bits(power_of_two(max(exponent + fmt.element.emax - draw(st.integers(0, 20)), -149))), largest
-        )
+        return min(_float_bits(power_of_two(max(exponent + fmt.element.emax - draw(st.integers(0, 20)), -149))), largest)
     points = _values(fmt.element) if kind == "value" else _middles(fmt.element)
     moved = draw(st.sampled_from(points)) * power_of_two(exponent + draw(st.sampled_from((0, 1, -1))))
     return min(_beside(_float_bits(moved), draw(st.sampled_from((0, -1, 1)))), largest)
@@ -431,9 +378,7 @@ def blocks(
 
 
 @st.composite
-def _blocks(
-    draw: st.DrawFn, fmt: BlockFormat, dtype: str, low: int, high: int, allow_nan: bool, allow_infinity: bool
-) -> Array:
+def _blocks(draw: st.DrawFn, fmt: BlockFormat, dtype: str, low: int, high: int, allow_nan: bool, allow_infinity: bool) -> Array:
     k = fmt.k
     if draw(st.sampled_from((False,) * 15 + (True,))):
         row = [draw(st.sampled_from((0, _SIGN)))] * k

@@ -45,10 +45,7 @@ def _explain_blocks(left: BlockTensor, right: BlockTensor) -> list[str]:
     differing = np.flatnonzero(other_scale | other_lanes.any(axis=1))
     if not len(differing):
         return []
-    lines = [
-        f"{len(differing)} of {len(scales[0])} blocks differ: {int(other_scale.sum())} in the scale, "
-        f"{int(other_lanes.sum())} codes"
-    ]
+    lines = [f"{len(differing)} of {len(scales[0])} blocks differ: {int(other_scale.sum())} in the scale, {int(other_lanes.sum())} codes"]
     outer = np.moveaxis(left.scales, axis, -1).shape
     for block in differing[:MAX_BLOCKS]:
         place = tuple(int(i) for i in np.unravel_index(block, outer))

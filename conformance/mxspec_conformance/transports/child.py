@@ -13,14 +13,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, read_capabilit
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, names_calls, start_limit
 from mxspec_conformance.targets.texts import clean_json
-from mxspec_conformance.transports.frames import (
-    FrameError,
-    WireClosed,
-    WireTimeout,
-    has_unread,
-    read_frame,
-    write_frame,
-)
+from mxspec_conformance.transports.frames import FrameError, WireClosed, WireTimeout, has_unread, read_frame, write_frame
 from mxspec_conformance.transports.launching import Launched, launch_server
 from mxspec_conformance.transports.serving import OK, TARGET_ERROR
 

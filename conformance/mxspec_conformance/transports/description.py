@@ -88,7 +88,7 @@ def _shorten(error: jsonschema.ValidationError) -> str:
     """The message of a schema, which begins with what was given: of hex a few digits are enough, and the reason has to be read."""
     shown, message = repr(error.instance), str(error.message)
     if len(shown) > _SHOWN and message.startswith(shown):
-        message = f"{shown[:_SHOWN]} ...{message[len(shown):]}"
+        message = f"{shown[:_SHOWN]} ...{message[len(shown) :]}"
     return message if len(message) <= 200 else f"{message[:200]}..."
 
 

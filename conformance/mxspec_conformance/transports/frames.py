@@ -75,7 +75,7 @@ def unpack_value(document: Any, arrays: list[npt.NDArray[Any]]) -> Any:
         return document
     if not isinstance(document, dict) or len(document) != 1:
         raise FrameError(f"a value is a {type(document).__name__}")
-    (kind, held), = document.items()
+    ((kind, held),) = document.items()
     if kind in ("array", "scalar", "bytes"):
         if not isinstance(held, int) or not 0 <= held < len(arrays):
             raise FrameError(f"there is no array {held!r}")
@@ -131,9 +131,7 @@ def write_frame(wire: socket.socket, call: str, kind: str, value: Any, seconds: 
         raise WireClosed from None
 
 
-def read_frame(
-    wire: socket.socket, seconds: float | None = None, is_alive: Callable[[], bool] = lambda: True
-) -> tuple[str, str, Any]:
+def read_frame(wire: socket.socket, seconds: float | None = None, is_alive: Callable[[], bool] = lambda: True) -> tuple[str, str, Any]:
     """The next message: its call, its kind, its value.
 
     seconds: for all of it. is_alive: whether the process at the other end runs; a dead one's pipe may be held by another.

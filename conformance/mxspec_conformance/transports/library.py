@@ -87,7 +87,9 @@ class Library:
         self.MXSPEC_SURROUNDINGS = describe_surroundings(document)
         self._handle = handle
         if self.MXSPEC_CAPABILITIES.has("quantize", "scales"):
-            raise TargetError(f"{spec} describes quantize with scales, for which mxspec_quantize_call has no field; leave scales out, or use a process")
+            raise TargetError(
+                f"{spec} describes quantize with scales, for which mxspec_quantize_call has no field; leave scales out, or use a process"
+            )
         for function in self.MXSPEC_CAPABILITIES.functions:
             if not hasattr(handle, f"mxspec_{function}"):
                 raise TargetError(f"{spec} describes {function}, but does not export mxspec_{function}")

@@ -105,4 +105,3 @@ def _module_name(path: Path) -> str:
     except (ImportError, ValueError, AttributeError):
         free = False
     return name if free else f"mxspec_target_{name}"
-

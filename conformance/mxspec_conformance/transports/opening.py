@@ -22,9 +22,7 @@ COMMAND = "cmd:"
 RESULTS_SUFFIXES = (".json", ".jsonl")
 
 
-def open_target(
-    target: Any, *, in_process: bool = False, timeout: float = 60.0, total: float = TOTAL_SECONDS
-) -> TargetSession:
+def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0, total: float = TOTAL_SECONDS) -> TargetSession:
     """Open a session with a target; close it with `close()`.
 
     Args:
@@ -50,7 +48,11 @@ def open_target(
     if session.capabilities.stochastic and not isinstance(session, (RandomSession, FittedSession)):
         session = RandomSession(session)
     limits = session.capabilities.limits
-    return session if limits.are_none or isinstance(session, FittedSession) else FittedSession(session, dict.fromkeys(("quantize", "dequantize"), limits))
+    return (
+        session
+        if limits.are_none or isinstance(session, FittedSession)
+        else FittedSession(session, dict.fromkeys(("quantize", "dequantize"), limits))
+    )
 
 
 def _open(target: Any, *, in_process: bool, timeout: float, total: float) -> TargetSession:

@@ -18,14 +18,7 @@ from typing import Any
 
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.sessions import (
-    TOTAL_SECONDS,
-    FailureBudget,
-    describe_exit,
-    names_calls,
-    run_call,
-    start_limit,
-)
+from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, names_calls, run_call, start_limit
 from mxspec_conformance.targets.texts import DETAIL, clean_json, clean_text
 from mxspec_conformance.transports.description import (
     PROTOCOL,
@@ -107,9 +100,7 @@ class Conversation:
                 if self._pass_stderr and passed < MAX_STDERR:
                     text = clean_text(decoder.decode(data[: MAX_STDERR - passed]), len(data))
                     passed += len(data)
-                    sys.stderr.write(
-                        text if passed < MAX_STDERR else f"{text}\n[mxspec: the rest of stderr is dropped]\n"
-                    )
+                    sys.stderr.write(text if passed < MAX_STDERR else f"{text}\n[mxspec: the rest of stderr is dropped]\n")
 
     def stderr_tail(self) -> str:
         """The end of what the program has written to stderr."""
@@ -138,9 +129,7 @@ class Conversation:
         except ValueError as error:
             shown = line[:60].decode("utf-8", errors="replace") + ("..." if len(line) > 60 else "")
             problem = str(error).partition(": line")[0]
-            raise CallError(
-                FailureKind.GARBAGE, f"a line on stdout is no reply: {shown!r} ({problem}); print notes to stderr"
-            ) from None
+            raise CallError(FailureKind.GARBAGE, f"a line on stdout is no reply: {shown!r} ({problem}); print notes to stderr") from None
 
     def _describe_end(self) -> str:
         if self._launched.wait(1) is None:
@@ -166,9 +155,7 @@ class Conversation:
         self._outgoing.put(None)
         for thread in self._threads:
             thread.join(1)
-        for pipe, thread in zip(
-            (self._process.stdin, self._process.stdout, self._process.stderr), self._threads, strict=True
-        ):
+        for pipe, thread in zip((self._process.stdin, self._process.stdout, self._process.stderr), self._threads, strict=True):
             # A process that escaped may hold a pipe open; its thread then ends with it.
             if pipe is not None and not thread.is_alive():
                 with contextlib.suppress(OSError):

@@ -16,12 +16,7 @@ from mxspec_conformance.targets.errors import CallError, FailureKind, TargetErro
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import names_calls, run_call
 from mxspec_conformance.targets.texts import clean_json
-from mxspec_conformance.transports.description import (
-    PROTOCOL,
-    describe_surroundings,
-    find_reply_violation,
-    read_description,
-)
+from mxspec_conformance.transports.description import PROTOCOL, describe_surroundings, find_reply_violation, read_description
 from mxspec_conformance.transports.remote import RemoteModule
 from mxspec_conformance.transports.wire import dump_line, parse_line, write_request
 from mxspec_vectors.files import write_file
@@ -57,9 +52,7 @@ class ResultsFile:
             self.missing.append((identifier, function, arguments))
             after = f"; of a larger call: {self._failed[function]}" if function in self._failed else ""
             raise CallError(
-                FailureKind.MISSING,
-                f"the results hold no answer to this call (--missing-calls FILE writes such calls){after}",
-                final=True,
+                FailureKind.MISSING, f"the results hold no answer to this call (--missing-calls FILE writes such calls){after}", final=True
             )
         if "error" in reply:
             self._failed[function] = reply["error"]["message"]
@@ -79,9 +72,7 @@ def _read_results(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]
         with open_regular(path, MAX_RESULTS) as file:
             return _read_lines(file, path)
     except FileNotFoundError:
-        raise TargetError(
-            f"{path} does not exist; pass a results file: the replies to a bundle, one JSON line each"
-        ) from None
+        raise TargetError(f"{path} does not exist; pass a results file: the replies to a bundle, one JSON line each") from None
     except UnreadableFile as error:
         raise TargetError(str(error)) from None
     except OSError as error:
@@ -106,7 +97,9 @@ def _read_lines(file: IO[bytes], path: Path) -> tuple[dict[str, Any], dict[str, 
             if number == 1 and _is_verdicts(line, file):
                 raise TargetError(_VERDICTS.format(path)) from None
             if b"\r" in line.rstrip(b"\r\n"):
-                raise TargetError(f"{place} holds carriage returns (CR) alone; end each line with a line feed (LF), or with CR and LF") from None
+                raise TargetError(
+                    f"{place} holds carriage returns (CR) alone; end each line with a line feed (LF), or with CR and LF"
+                ) from None
             cut = "" if line.endswith(b"\n") else "; the file is cut short"
             raise TargetError(f"{place} is not JSON ({str(error).partition(': line')[0]}){cut}") from None
         if isinstance(document, dict) and "mxspec" in document:

@@ -114,10 +114,7 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
             if capabilities.has("quantize") and capabilities.one_level:
                 yield f"quantize {fmt}, {label}", partial(session.call, "quantize", x, fmt)
             if capabilities.has("quantize", "tensor_scale") and block.has_tensor_scale:
-                yield (
-                    f"quantize {fmt}, {label}, tensor scale",
-                    partial(session.call, "quantize", x, fmt, tensor_scale=1.0),
-                )
+                yield (f"quantize {fmt}, {label}, tensor scale", partial(session.call, "quantize", x, fmt, tensor_scale=1.0))
             if capabilities.has("dequantize"):
                 yield f"dequantize {fmt}, {label}", partial(session.call, "dequantize", codes, scales, fmt)
         if capabilities.has("tensor_scale") and block.has_tensor_scale:
@@ -143,10 +140,7 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
         if capabilities.has("decode"):
             yield f"decode {element}", partial(session.call, "decode", one.astype(np.uint8), element)
         if capabilities.has("encode_stochastic"):
-            yield (
-                f"encode_stochastic {element}",
-                partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)),
-            )
+            yield (f"encode_stochastic {element}", partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)))
     for name in capabilities.sparse_formats:
         sparse = get_sparse(name)
         dense = np.zeros((32, 32 * sparse.group), np.uint8)

@@ -71,9 +71,7 @@ def count_bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
 
 
 #: Dtypes of arrays between the judge and its own processes: those of the protocol, and what NumPy makes of a number.
-PLAIN_DTYPES = {
-    n: np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint16", "uint64", "float64")
-} | DTYPES
+PLAIN_DTYPES = {n: np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint16", "uint64", "float64")} | DTYPES
 #: Axes that NumPy's arrays can have in all versions.
 _MAX_AXES = 32
 
@@ -133,9 +131,7 @@ def write_request(identifier: str, function: str, arguments: Mapping[str, Any], 
         "cmd": "run",
         "id": identifier,
         "function": function,
-        "arguments": {
-            k: write_array(v, encoding) if isinstance(v, np.ndarray) else _plain(k, v) for k, v in arguments.items()
-        },
+        "arguments": {k: write_array(v, encoding) if isinstance(v, np.ndarray) else _plain(k, v) for k, v in arguments.items()},
     }
 
 

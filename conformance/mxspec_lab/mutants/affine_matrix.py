@@ -86,7 +86,13 @@ def main() -> None:
         f"of {len(blind)} with nothing claimed, {named} named"
     )
     if asked.json:
-        document = {"mutants": len(AFFINE_MUTANTS), "places": len(rows), "survivors": alive, "named": named, "rows": [asdict(r) for r in rows]}
+        document = {
+            "mutants": len(AFFINE_MUTANTS),
+            "places": len(rows),
+            "survivors": alive,
+            "named": named,
+            "rows": [asdict(r) for r in rows],
+        }
         write_file(asked.json, render_rows(document, "rows").encode("ascii"))
         stamp(asked.json)
 

@@ -114,9 +114,7 @@ class ChangedModel:
         block: tuple[int, int] | None = None,
     ) -> tuple[Any, Any]:  # fmt: skip
         """Codes and scales."""
-        t = self._do(
-            "quantize", x, fmt, profile=self._profile, tensor_scale=tensor_scale, axis=axis, pad=pad, block=block
-        )
+        t = self._do("quantize", x, fmt, profile=self._profile, tensor_scale=tensor_scale, axis=axis, pad=pad, block=block)
         return t.codes, t.scales
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
@@ -272,10 +270,7 @@ def _agrees(modules: Modules, profile: Profile, block: mxspec.BlockFormat, dtype
 def reached(task: tuple[str, str, str]) -> frozenset[str]:
     """The functions of the model, as module.function, that are called while a fresh copy is imported and does a task."""
     operation, fmt, name = task
-    profile, root = (
-        mxspec.get_profile(name, fmt if fmt in mxspec.BLOCKS else "mxfp4"),
-        str(Path(mxspec.__file__).parent),
-    )
+    profile, root = (mxspec.get_profile(name, fmt if fmt in mxspec.BLOCKS else "mxfp4"), str(Path(mxspec.__file__).parent))
     called: set[str] = set()
     codes: set[Any] = set()
 

@@ -116,7 +116,9 @@ def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: in
     matrix["levels"]["quick"]["held_out"] = found
     write_file(path, render_matrix(matrix).encode("ascii"))
     for row in found["depths"]:
-        make_console().print(f"{row['depth']} cases for each mutant: {row['mean']:.2%} of {found['mutants']} mutants, {row['worst']:.2%} to {row['best']:.2%}")
+        make_console().print(
+            f"{row['depth']} cases for each mutant: {row['mean']:.2%} of {found['mutants']} mutants, {row['worst']:.2%} to {row['best']:.2%}"
+        )
 
 
 @mutants.command()

@@ -15,9 +15,7 @@ import numpy as np
 
 from mxspec.layouts import get_layout
 from mxspec.profiles import get_profile
-from mxspec_conformance.judge import (
-    layouts as judge_layouts,
-)
+from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Source
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance
@@ -287,7 +285,9 @@ def append_kept(path: Path, level: Level) -> None:
         out.writelines(f"\n{json.dumps(row)}\n" for row in rows)
 
 
-def judge_kept(instances: Sequence[Instance], path: Path, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None) -> Level:
+def judge_kept(
+    instances: Sequence[Instance], path: Path, progress: Callable[[str], None] = lambda _: None, jobs: int | None = None
+) -> Level:
     """Instances at the full level; those that the file has are not judged again."""
     level = read_kept(path)
     missing = [i for i in instances if i.name not in level.found]

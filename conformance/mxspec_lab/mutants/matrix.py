@@ -202,7 +202,13 @@ def _numbers(matrix: Mapping[str, Any]) -> str:
     )
     head = ("level", "killed", "survive", "cases", "seconds of one core")
     level_rows = [
-        (name, level["killed"], len(level["survivors"]), f"{level['cases']:,}", "not measured" if level["seconds"] is None else level["seconds"])
+        (
+            name,
+            level["killed"],
+            len(level["survivors"]),
+            f"{level['cases']:,}",
+            "not measured" if level["seconds"] is None else level["seconds"],
+        )
         for name, level in levels.items()
     ]
     rows = [(family, n, n - clones[family], places[family]) for family, n in families.items()]
@@ -218,9 +224,7 @@ def _held_out(held_out: Mapping[str, Any] | None) -> list[str]:
         f"Of {held_out['mutants']} mutants in {held_out['places']} places, {held_out['splits']} times one half was looked at and the other tried: "
         "these shares of the other half are found by what the quick level asks whatever the mutants, and by so many cases for each mutant of the first half."
     )
-    rows = [
-        (row["depth"], *(f"{100 * row[key]:.1f} %" for key in ("mean", "worst", "best"))) for row in held_out["depths"]
-    ]
+    rows = [(row["depth"], *(f"{100 * row[key]:.1f} %" for key in ("mean", "worst", "best"))) for row in held_out["depths"]]
     return [words, _table(("cases for each mutant", "mean", "worst", "best"), rows)]
 
 
@@ -234,8 +238,7 @@ def _automatic(automatic: Mapping[str, Any]) -> str:
         + "."
     )
     modules = [
-        (m, c.get("killed", 0) + c.get("survives", 0), c.get("killed", 0), c.get("survives", 0))
-        for m, c in automatic["by_module"].items()
+        (m, c.get("killed", 0) + c.get("survives", 0), c.get("killed", 0), c.get("survives", 0)) for m, c in automatic["by_module"].items()
     ]
     reasons = Counter((row["kind"], row["reason"]) for row in automatic["alive"])
     rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]

@@ -24,13 +24,7 @@ from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance, bui
 from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_lab.mutants.judging import Found, Label, Level, judge_level, judge_target, render_rows
-from mxspec_vectors.cases import (
-    load_encode_cases,
-    load_layout_file,
-    load_quantize_cases,
-    load_scale_cases,
-    load_stochastic_cases,
-)
+from mxspec_vectors.cases import load_encode_cases, load_layout_file, load_quantize_cases, load_scale_cases, load_stochastic_cases
 from mxspec_vectors.files import read_index
 
 
@@ -220,11 +214,7 @@ def quick_document(selection: Selection) -> dict[str, Any]:
             calls.append({"function": function, "format": name, "calls": sorted(labels)})
         else:
             files.append({"operation": operation, "format": fmt, "cases": sorted(labels)})
-    return {
-        "schema": QUICK_SCHEMA,
-        "files": files,
-        "calls": calls,
-    }
+    return {"schema": QUICK_SCHEMA, "files": files, "calls": calls}
 
 
 def render_quick(document: Mapping[str, Any]) -> str:

@@ -18,7 +18,11 @@ GAP = "gap"
 
 #: (module, function, reason): what neither targets nor the second witness ask for.
 _NOT_ASKED: tuple[tuple[str, str, str], ...] = (
-    ("blocks", "_quantize_stochastic|_exactly_float32|_moved_words", "blocks are not asked for with random bits; the model's own tests hold it"),
+    (
+        "blocks",
+        "_quantize_stochastic|_exactly_float32|_moved_words",
+        "blocks are not asked for with random bits; the model's own tests hold it",
+    ),
     # Where two modules are named, reports that are committed still know the first.
     ("blocks", "BlockTensor.*", "the model's own container; its own tests hold it"),
     ("stochastic", "unpack_random_words", "how Transformer Engine packs its words is not asked; the model's own tests hold it"),

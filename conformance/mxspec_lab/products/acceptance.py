@@ -1,6 +1,6 @@
 """Common acceptance rules of matrix products, applied to wrong and to right kernels.
 
-    python -m mxspec_lab.products.acceptance [--json reports/mutants/acceptance.json] [--page reports/acceptance.md]
+python -m mxspec_lab.products.acceptance [--json reports/mutants/acceptance.json] [--page reports/acceptance.md]
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from mxspec_vectors.files import write_file
 
 SCHEMA = "mxspec-product-acceptance/1"
 MATRIX = REPORTS / "mutants" / "products.json"
+
+
 def ask(kernel: Kernel) -> Trial:
     """One call of a kernel, without an epilogue."""
     a, b = (hand_over(make_operand(side, text)) for side, text in enumerate(kernel.product))
@@ -129,7 +131,13 @@ def render_tables(document: Mapping[str, Any]) -> str:
         "| `mxspec check` | [kill matrix](../reports/mutants/products.md) | "
         f"{judge['wrong_pass']} | {judge['different_pass']} | {judge['right_fail']} |"
     )
-    lines += ["", "Right kernels, one for each pair of formats:", "", "| product | cosine to the unquantized product | passes 0.99 |", "|---|---:|---|"]
+    lines += [
+        "",
+        "Right kernels, one for each pair of formats:",
+        "",
+        "| product | cosine to the unquantized product | passes 0.99 |",
+        "|---|---:|---|",
+    ]
     known: dict[str, Mapping[str, Any]] = {}
     for row in document["right"]:
         known.setdefault(row["product"], row)

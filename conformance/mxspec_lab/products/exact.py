@@ -1,6 +1,6 @@
 """How long an exact product takes, and for how many of its outputs every accumulation gives one result.
 
-    python -m mxspec_lab.products.exact [--size 4096] [--json reports/bench/exact-products.json] [--page docs/products.md]
+python -m mxspec_lab.products.exact [--size 4096] [--json reports/bench/exact-products.json] [--page docs/products.md]
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ def measure_baseline(size: int) -> float:
 def list_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The page's table."""
     base = document["float64_product_seconds"]
-    yield "| format | seconds | of a float64 product | decided by float64 alone | one result in every order: " + " | ".join(f"`{c}`" for c in CLASSES) + " |"
+    yield (
+        "| format | seconds | of a float64 product | decided by float64 alone | one result in every order: "
+        + " | ".join(f"`{c}`" for c in CLASSES)
+        + " |"
+    )
     yield "|---|---:|---:|---:|" + "---:|" * len(CLASSES)
     for row in document["rows"]:
         shares = " | ".join(f"{100 * row['certain'][c]:.4g} %" for c in CLASSES)

@@ -163,7 +163,11 @@ class KindKernel(AnyKernel):
         """Codes one to a byte, of a sparse side those kept."""
         rows, k = side.shape
         wide = k if side.metadata is None else k // 2
-        words = [w for w in side.spec.partition("/")[2].split("+") if w and w != "transposed" and not w.endswith(("-zeros", "-metadata", "128x4"))]
+        words = [
+            w
+            for w in side.spec.partition("/")[2].split("+")
+            if w and w != "transposed" and not w.endswith(("-zeros", "-metadata", "128x4"))
+        ]
         codes = np.asarray(side.codes)
         if words == ["words"]:
             codes = read_words(codes, int(side.format[3]), wide)

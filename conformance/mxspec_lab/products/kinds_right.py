@@ -9,14 +9,7 @@ import numpy as np
 
 from mxspec.dot import Order
 from mxspec_lab.products.kernels import Floats, add_double
-from mxspec_lab.products.kinds import (
-    KindKernel,
-    add_bias,
-    by_float32,
-    fuse_bias,
-    subtract_products,
-    subtract_zero,
-)
+from mxspec_lab.products.kinds import KindKernel, add_bias, by_float32, fuse_bias, subtract_products, subtract_zero
 from mxspec_lab.products.right import ALL, simulate as simulate_blocks
 
 simulate = partial(simulate_blocks, least=-126)

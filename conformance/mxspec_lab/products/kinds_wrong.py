@@ -217,4 +217,3 @@ WRONG_KINDS: tuple[KindKernel, ...] = (
     KindKernel(name="metadata of a ignored", place=_place_first, product=("mxfp4-2to4", "bfloat16"), side="a"),
     *NARROW_KINDS,
 )  # fmt: skip
-

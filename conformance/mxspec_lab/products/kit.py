@@ -79,7 +79,10 @@ def measure(scope: str) -> dict[str, Any]:
 
 def make_table(document: Mapping[str, Any]) -> str:
     """The table of docs/kits.md."""
-    lines = ["| products | mutants | 4 calls | 8 | 16 | all calls | all calls and the patterns | own mutants found | right ones rejected |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = [
+        "| products | mutants | 4 calls | 8 | 16 | all calls | all calls and the patterns | own mutants found | right ones rejected |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
     for row in document["scopes"]:
         shares = [f"{100 * v['mean']:.0f} % ({100 * v['worst']:.0f} %)" for v in row["cross_validation"].values()]
         name = "each by its own pair" if row["scope"] == ALL else row["scope"]

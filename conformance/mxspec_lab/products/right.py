@@ -34,7 +34,9 @@ def _rows(side: dot.Factor, start: int) -> dot.Factor:
 
 def _split(parts: int, a: Floats, b: Floats) -> Floats:
     """Runs of k in float32, their sums added in float32."""
-    pieces = [x.astype(np.float32) @ y.astype(np.float32).T for x, y in zip(np.array_split(a, parts, 1), np.array_split(b, parts, 1), strict=True)]
+    pieces = [
+        x.astype(np.float32) @ y.astype(np.float32).T for x, y in zip(np.array_split(a, parts, 1), np.array_split(b, parts, 1), strict=True)
+    ]
     total = pieces[0]
     for piece in pieces[1:]:
         total = total + piece

@@ -1,6 +1,6 @@
 """Judge every wrong kernel and every right one, by the judge and by the vectors alone, and publish the kill matrix of products.
 
-    python -m mxspec_lab.products.run [--json reports/mutants/products.json] [--markdown reports/mutants/products.md] [--jobs 2]
+python -m mxspec_lab.products.run [--json reports/mutants/products.json] [--markdown reports/mutants/products.md] [--jobs 2]
 """
 
 from __future__ import annotations
@@ -208,9 +208,21 @@ def render_markdown(document: Mapping[str, Any]) -> str:
     lines += [f"{_wrong_cells(row)} {_count(row)} |" for row in document["wrong"]]
     lines += ["", "## Right kernels", "", "| kernel | judged as | declares | passes | accused | vectors |", "|---|---|---|---|---|---|"]
     lines += [f"{_right_cells(row)} {_count(row)} |" for row in document["right"]]
-    lines += ["", "## Wrong kernels with an affine or sparse side", "", "| kernel | judged as | found by | what the judge says of it | smallest |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "## Wrong kernels with an affine or sparse side",
+        "",
+        "| kernel | judged as | found by | what the judge says of it | smallest |",
+        "|---|---|---|---|---|",
+    ]
     lines += [_wrong_cells(row) for row in document["wrong_kinds"]]
-    lines += ["", "## Right kernels with an affine or sparse side", "", "| kernel | judged as | declares | passes | accused |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "## Right kernels with an affine or sparse side",
+        "",
+        "| kernel | judged as | declares | passes | accused |",
+        "|---|---|---|---|---|",
+    ]
     lines += [_right_cells(row) for row in document["right_kinds"]]
     return "\n".join(lines) + "\n"
 

@@ -103,4 +103,3 @@ def declares(subject: Subject) -> tuple[str, str]:
     """(class of accumulations, dtype to which the kernel rounds its operands)."""
     kernel = build(subject)
     return kernel.accumulator, kernel.fold
-

@@ -9,16 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mxspec_lab.products.kernels import (
-    OUTPUTS,
-    Bytes,
-    Floats,
-    Kernel,
-    add_float32,
-    element_table,
-    finish_float32,
-    unswizzle,
-)
+from mxspec_lab.products.kernels import OUTPUTS, Bytes, Floats, Kernel, add_float32, element_table, finish_float32, unswizzle
 from mxspec_lab.products.right import ALL, NVFP4, simulate
 
 MX = ("mxfp4", "mxfp4")

@@ -119,9 +119,7 @@ class RecordingSession:
         return self._recording
 
 
-def _find_answers(
-    recording: Recording, calls: Sequence[Call], known: Mapping[int, bytes | int], likely: Sequence[str]
-) -> Answers | int:
+def _find_answers(recording: Recording, calls: Sequence[Call], known: Mapping[int, bytes | int], likely: Sequence[str]) -> Answers | int:
     """A class of items, by the profile that leaves the fewest answers to be stored; likely: profiles to try first."""
     errors = {key: answer for key, answer in known.items() if isinstance(answer, int)}
     kinds = {recording.errors[number]["kind"] for number in errors.values()}
@@ -158,9 +156,7 @@ def _list_candidates(call: Call, likely: Sequence[str]) -> Iterator[str]:
     yield from dict.fromkeys([*(name for name in likely if name in names), *names])
 
 
-def _predict(
-    capabilities: Capabilities, profile: str, calls: Sequence[Call], places: Mapping[int, int], answers: Rows
-) -> Rows | None:
+def _predict(capabilities: Capabilities, profile: str, calls: Sequence[Call], places: Mapping[int, int], answers: Rows) -> Rows | None:
     """What a profile answers to the items of calls, laid as their answers; None where it answers not all of them."""
     found = np.zeros_like(answers)
     for call in calls:

@@ -75,7 +75,9 @@ class ReplaySession:
                 continue
             if digest_answers(found.keys[seen], answers[seen]) != found.digest:
                 who, by = f"{self.capabilities.name} {self.capabilities.version}", found.profile or "its own arithmetic"
-                raise ChangedModelError(f"answers of {who} to {name} are no longer those that were recorded: the model gives others by {by}")
+                raise ChangedModelError(
+                    f"answers of {who} to {name} are no longer those that were recorded: the model gives others by {by}"
+                )
 
     def close(self) -> None:
         """Nothing to free."""

@@ -67,7 +67,14 @@ def compare_lines(before: Iterable[str], now: Iterable[str]) -> list[str]:
 
 @click.command()
 @click.argument("targets", metavar="LIBRARY...", nargs=-1, required=True)
-@click.option("-o", "--out", "folder", type=click.Path(file_okay=False, path_type=Path), default=RECORDINGS, help="Folder; default: reports/recordings.")
+@click.option(
+    "-o",
+    "--out",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=RECORDINGS,
+    help="Folder; default: reports/recordings.",
+)
 def record(targets: tuple[str, ...], folder: Path) -> None:
     """Ask libraries what the vectors ask, and keep what they answer.
 
@@ -93,7 +100,9 @@ def record(targets: tuple[str, ...], folder: Path) -> None:
     "--recordings", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=RECORDINGS,
     help="Folder of recordings; default: reports/recordings.",
 )  # fmt: skip
-@click.option("-o", "--out", "table", type=click.Path(dir_okay=False, path_type=Path), default=TABLE, help="The table; default: reports/verdicts.tsv.")
+@click.option(
+    "-o", "--out", "table", type=click.Path(dir_okay=False, path_type=Path), default=TABLE, help="The table; default: reports/verdicts.tsv."
+)
 def verdicts(check: bool, folder: Path, table: Path) -> None:
     """Judge all recordings again, without the libraries, and write the table of verdicts.
 

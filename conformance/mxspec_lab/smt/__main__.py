@@ -29,7 +29,13 @@ _START, _END = "<!-- smt -->", "<!-- end -->"
 def prove(claim: Claim, solvers: Sequence[str], limit: int) -> dict[str, Any]:
     """What each solver says of a claim."""
     text = claim.text()
-    entry: dict[str, Any] = {"format": claim.format, "profiles": list(claim.profiles), "function": claim.function, "form": claim.form, "bytes": len(text)}
+    entry: dict[str, Any] = {
+        "format": claim.format,
+        "profiles": list(claim.profiles),
+        "function": claim.function,
+        "form": claim.form,
+        "bytes": len(text),
+    }
     for solver in solvers:
         solved = solve(text, solver, limit)
         entry[solver] = {"version": solved.version, "answer": solved.answer, "seconds": solved.seconds}
@@ -40,7 +46,14 @@ def refute(solver: str, limit: int, mutant: Mutant) -> dict[str, Any]:
     """What the solver finds of a mutant, and who confirms it."""
     claim = mutant_claim(mutant)
     solved = solve(claim.text(), solver, limit, ("amax", "x", "scale"))
-    entry: dict[str, Any] = {"id": mutant.id, "what": mutant.what, "format": mutant.format, "profile": mutant.profile, "answer": solved.answer, "seconds": solved.seconds}
+    entry: dict[str, Any] = {
+        "id": mutant.id,
+        "what": mutant.what,
+        "format": mutant.format,
+        "profile": mutant.profile,
+        "answer": solved.answer,
+        "seconds": solved.seconds,
+    }
     if solved.answer is Answer.SAT:
         entry["inputs"] = {n: f"{v:08x}" for n, v in sorted(solved.values.items()) if n != "scale"}
         entry |= confirm(mutant, mutant.format, mutant.profile, solved.values)
@@ -89,7 +102,9 @@ def render(document: dict[str, Any]) -> str:
     for other in others:
         asked = [r for r in rows if other in r]
         unsat, sat = (sum(r[other]["answer"] == a for r in asked) for a in ("unsat", "sat"))
-        lines.append(f"{other} {version_of(rows, other)} was asked about {len(asked)} claims: {unsat} `unsat`, {sat} `sat`, {len(asked) - unsat - sat} not finished (-).")
+        lines.append(
+            f"{other} {version_of(rows, other)} was asked about {len(asked)} claims: {unsat} `unsat`, {sat} `sat`, {len(asked) - unsat - sat} not finished (-)."
+        )
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -119,7 +134,15 @@ def _tell(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 @click.command()
 @click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help="Only these; repeatable.")
-@click.option("--solver", "solvers", multiple=True, type=click.Choice(SOLVERS), default=("bitwuzla",), show_default=True, help="Repeatable; mutants are asked of the first.")
+@click.option(
+    "--solver",
+    "solvers",
+    multiple=True,
+    type=click.Choice(SOLVERS),
+    default=("bitwuzla",),
+    show_default=True,
+    help="Repeatable; mutants are asked of the first.",
+)
 @click.option("--limit", default=60, show_default=True, help="CPU seconds for each claim.")
 @click.option("--emit", type=click.Path(path_type=Path), help="Write the scripts into this folder, and ask no solver.")
 @click.option("--write", is_flag=True, help="Write reports/proofs/smt.json and the table of reports/proofs/smt.md.")
@@ -140,7 +163,14 @@ def main(formats: tuple[str, ...], solvers: tuple[str, ...], limit: int, emit: P
     missed = [m for m in mutants if not m.get("confirmed") and not m.get("open")] + [c for c in controls if c["check"] != "conforms"]
     print(f"{len(rows)} claims, {len(wrong)} refuted; {len(mutants)} mutants, {len(missed)} not confirmed")
     if write:
-        document = {"schema": "mxspec-smt/1", "limit": limit, "solvers": list(solvers), "claims": rows, "mutants": mutants, "controls": controls}
+        document = {
+            "schema": "mxspec-smt/1",
+            "limit": limit,
+            "solvers": list(solvers),
+            "claims": rows,
+            "mutants": mutants,
+            "controls": controls,
+        }
         write_file(REPORT, (json.dumps(document, indent=1) + "\n").encode("ascii"))
         write_page(document)
     raise click.exceptions.Exit(1 if wrong or missed else 0)

@@ -39,7 +39,9 @@ def exact_index(value: Term) -> Term:
     wide = float_op("f64.from_f32", narrow)
     bits = float_op("f32.bits", narrow)
     bits = binary("bvsub", bits, zero_extend(ite(float_op("f64.abs_gt", wide, value), const(1, 1), const(0, 1)), 32))
-    sticky = either(negate(binary("=", extract(bits, 15, 0), const(0, 16))), both(float_op("f64.ne", wide, value), negate(float_op("f64.isnan", value))))
+    sticky = either(
+        negate(binary("=", extract(bits, 15, 0), const(0, 16))), both(float_op("f64.ne", wide, value), negate(float_op("f64.isnan", value)))
+    )
     return concat(extract(bits, 31, 16), ite(sticky, const(1, 1), const(0, 1)))
 
 

@@ -37,7 +37,10 @@ class Claim:
 
     def text(self) -> str:
         """The SMT-LIB script."""
-        note = (f"{self.format}, {', '.join(self.profiles)}: {self.function}, definition against {self.form}.", "unsat: equal on all inputs.")
+        note = (
+            f"{self.format}, {', '.join(self.profiles)}: {self.function}, definition against {self.form}.",
+            "unsat: equal on all inputs.",
+        )
         return write_query(self.differs, note)
 
 

@@ -17,7 +17,14 @@ from typing import Any
 from mxspec_lab.smt import terms
 from mxspec_lab.smt.terms import BOOL, FALSE, TRUE, Term, binary, both, const, either, ite, negate, resize
 
-_TYPES = {"uint8_t": (8, False), "int32_t": (32, True), "uint32_t": (32, False), "int64_t": (64, True), "uint64_t": (64, False), "size_t": (64, False)}
+_TYPES = {
+    "uint8_t": (8, False),
+    "int32_t": (32, True),
+    "uint32_t": (32, False),
+    "int64_t": (64, True),
+    "uint64_t": (64, False),
+    "size_t": (64, False),
+}
 _PRELUDE = "typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned int uint32_t; typedef long int64_t; typedef unsigned long uint64_t; typedef unsigned long size_t;\n"
 #: How often a loop is unrolled: the header's go over the bits of a word.
 _ROUNDS = 64

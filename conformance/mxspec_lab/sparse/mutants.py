@@ -8,19 +8,7 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.mutants.staged import Step, Wrap, around
-from mxspec_lab.sparse.plain import (
-    Array,
-    Form,
-    SparseVariant,
-    decode,
-    encode,
-    find,
-    gather,
-    magnitude,
-    scatter,
-    select,
-    weigh,
-)
+from mxspec_lab.sparse.plain import Array, Form, SparseVariant, decode, encode, find, gather, magnitude, scatter, select, weigh
 
 TWO = ("e2m1-2to4", "int4-2to4", "e4m3-2to4")
 FOUR = ("e2m1-2to4", "int4-2to4")

@@ -1,6 +1,6 @@
 """Judge every sparse mutant and every right implementation, and publish the counts.
 
-    python -m mxspec_lab.sparse.run [--json reports/mutants/sparse.json]
+python -m mxspec_lab.sparse.run [--json reports/mutants/sparse.json]
 """
 
 from __future__ import annotations

@@ -49,7 +49,11 @@ def _prepare_library(folder: Path, console: Console) -> str | None:
 @click.option("--chunks", default="all", metavar="LIST", help="Chunks of 2^24 inputs: 'all', or numbers such as 0,62-64.")
 @click.option("--jobs", type=click.IntRange(1), default=None, help="Worker processes; default: one per core.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reports/sweeps"), show_default=True, help="Folder of the results."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("reports/sweeps"),
+    show_default=True,
+    help="Folder of the results.",
 )
 @click.option("--resume/--restart", default=True, help="Keep finished chunks whose thresholds are unchanged (default).")
 @click.option(

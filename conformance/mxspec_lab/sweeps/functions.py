@@ -30,16 +30,7 @@ from mxspec.expressions import Apply, Choose, Const, Expr, Leaf
 from mxspec.formats import ELEMENTS, FLOAT32, SCALES, ElementFormat, ScaleFormat, get_block
 from mxspec.profiles.schema import ScaleRule
 from mxspec.rounding import DETERMINISTIC, Overflow, Rounding
-from mxspec.stepfunctions import (
-    GRID,
-    StepFunction,
-    array_scales,
-    digest_bytes,
-    exact_scale,
-    find_float32_steps,
-    one_by_one,
-    rule_grid,
-)
+from mxspec.stepfunctions import GRID, StepFunction, array_scales, digest_bytes, exact_scale, find_float32_steps, one_by_one, rule_grid
 
 #: Inputs of a chunk.
 CHUNK_BITS = 24

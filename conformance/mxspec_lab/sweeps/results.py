@@ -178,7 +178,10 @@ class FunctionResult:
         """
         if d.get("schema") != SCHEMA or d.get("chunk_bits") != CHUNK_BITS:
             raise ValueError(f"schema {d.get('schema')!r} is not {SCHEMA!r}")
-        steps, digests = StepFunction.from_text(d["runs"], int(d["pattern_count"])), zip(parse_chunks(d["chunks"]), d["digests"], strict=True)
+        steps, digests = (
+            StepFunction.from_text(d["runs"], int(d["pattern_count"])),
+            zip(parse_chunks(d["chunks"]), d["digests"], strict=True),
+        )
         witnesses = {n: WitnessResult.from_dict(w) for n, w in d["witnesses"].items()}
         return cls(d["function"], d["definition"], steps, dict(digests), witnesses, d["provenance"])
 

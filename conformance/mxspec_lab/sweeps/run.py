@@ -15,9 +15,7 @@ from mxspec_lab.sweeps.references import Witness, compare, find_witnesses
 from mxspec_lab.sweeps.results import ChunkResult, FunctionResult, describe_provenance, merge_result, read_result
 
 
-def sweep_chunk(
-    name: str, steps: StepFunction, chunk: int, library: str | None, wanted: frozenset[str] | None = None
-) -> ChunkResult:
+def sweep_chunk(name: str, steps: StepFunction, chunk: int, library: str | None, wanted: frozenset[str] | None = None) -> ChunkResult:
     """One chunk through the array model and the witnesses (those of `wanted` only, where given)."""
     start = chunk * CHUNK
     expected = steps.expand(start, start + CHUNK)
@@ -68,9 +66,7 @@ def _plan(
     pending = []
     for chunk in chunks:
         if chunk < result.chunk_count:
-            missing = frozenset(
-                n for n in found if not resume or n not in result.witnesses or chunk not in result.witnesses[n].chunks
-            )
+            missing = frozenset(n for n in found if not resume or n not in result.witnesses or chunk not in result.witnesses[n].chunks)
             if missing or chunk not in result.digests:
                 pending.append((chunk, missing))
     return _Job(result, found, pending, len(pending))
@@ -130,9 +126,7 @@ def run_sweep(
         for job in jobs.values():
             if not job.pending:
                 finish(job)
-        tasks = (
-            (job.result.name, job.result.steps, chunk, library, wanted) for job in jobs.values() for chunk, wanted in job.pending
-        )
+        tasks = ((job.result.name, job.result.steps, chunk, library, wanted) for job in jobs.values() for chunk, wanted in job.pending)
         for task in tasks:
             if executor is None:
                 take(sweep_chunk(*task))

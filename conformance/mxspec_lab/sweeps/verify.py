@@ -27,7 +27,9 @@ def special_chunks(function: Function, steps: StepFunction) -> set[int]:
     return found
 
 
-def find_problems(out: Path, seed: int, chunks: int = 4, *, pattern: str = "*", digest_share: float = 1.0, slice_bits: int = 16) -> Iterator[str]:
+def find_problems(
+    out: Path, seed: int, chunks: int = 4, *, pattern: str = "*", digest_share: float = 1.0, slice_bits: int = 16
+) -> Iterator[str]:
     """What of committed results is not what the models are now, in words that begin with the function.
 
     For every function that matches: its result exists, is complete and without a difference; the exact model

@@ -1,6 +1,6 @@
 """Judge the pairs: a table, and with --write reports/atlas/threads.json.
 
-    python -m mxspec_lab.threads [IDS] [--write]
+python -m mxspec_lab.threads [IDS] [--write]
 """
 
 from __future__ import annotations
@@ -67,7 +67,14 @@ def format_row(row: dict[str, Any]) -> str:
     fixed = row["fixed"]
     mended = f"fails {fixed['accused'][0]}" if fixed["accused"] else f"= {fixed['profile']}" if fixed["identical"] else "conforms"
     return format_line(
-        (row["id"], row["broken"]["verdict"], first, "" if row["cause"] is None else row["cause"]["text"], mended, "yes" if row["separated"] else "no")
+        (
+            row["id"],
+            row["broken"]["verdict"],
+            first,
+            "" if row["cause"] is None else row["cause"]["text"],
+            mended,
+            "yes" if row["separated"] else "no",
+        )
     )
 
 

@@ -25,7 +25,10 @@ def make_factor(w: Packed, *, exact: bool) -> dot.Factor:
     if w.biases is not None:
         return dot.affine_factor(unpack_words(w.codes, 4), w.scales, w.biases, get_affine(w.format))
     if w.metadata is not None:
-        kept, nibbles = layouts.unpack(w.codes, SPARSE_LAYOUTS[0], (rows, k // 2)), layouts.unpack(w.metadata, SPARSE_LAYOUTS[1], (rows, k // 4))
+        kept, nibbles = (
+            layouts.unpack(w.codes, SPARSE_LAYOUTS[0], (rows, k // 2)),
+            layouts.unpack(w.metadata, SPARSE_LAYOUTS[1], (rows, k // 4)),
+        )
         return dot.sparse_factor(kept, nibbles, w.format.removesuffix("-2to4"), w.scales)
     codes = layouts.unpack(w.codes, w.layout, w.shape)
     return dot.block_factor(codes, w.scales, w.format, tensor_scale=1.0 if w.tensor_scale is None else w.tensor_scale)

@@ -10,18 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec_lab.transformer.loaders import Packed, dequantize, multiply_packed
-from mxspec_lab.transformer.network import (
-    BLOCKS,
-    MATRICES,
-    Floats,
-    Tokens,
-    Trace,
-    Weights,
-    gelu_slope,
-    hold_dense,
-    measure_loss,
-    run,
-)
+from mxspec_lab.transformer.network import BLOCKS, MATRICES, Floats, Tokens, Trace, Weights, gelu_slope, hold_dense, measure_loss, run
 from mxspec_lab.transformer.source import LENGTH
 from mxspec_lab.transformer.storing import Matrix, Plain
 
@@ -221,7 +210,12 @@ def measure_layers(parameters: Parameters, matrices: Mapping[str, Floats], token
         }  # fmt: skip
         if point.matrix:
             own, own_error = summarize(alone[:, place])
-            row |= {"weights": errors[point.matrix], "alone": own, "alone_standard_error": own_error, "alone_ratio": own / errors[point.matrix]}
+            row |= {
+                "weights": errors[point.matrix],
+                "alone": own,
+                "alone_standard_error": own_error,
+                "alone_ratio": own / errors[point.matrix],
+            }
         yield row
 
 

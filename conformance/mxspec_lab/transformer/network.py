@@ -49,9 +49,7 @@ MODEL, PARAGRAPHS, STEPS = Path(__file__).with_name("model.safetensors"), 24_000
 def read_model(path: Path = MODEL) -> dict[str, Floats]:
     """The parameters as float32, whose values bfloat16 holds. Raises ContainerError."""
     tensors = open_checkpoint(path).tensors
-    return {
-        name: read_plain(tensors[f"{name}.weight"], 0, int(np.prod(shape))).reshape(shape) for name, shape in list_shapes().items()
-    }
+    return {name: read_plain(tensors[f"{name}.weight"], 0, int(np.prod(shape))).reshape(shape) for name, shape in list_shapes().items()}
 
 
 #: Names of the matrices, which are quantized; norms are not.

@@ -18,7 +18,24 @@ OBJECTS = (
     "apple", "ball", "bell", "book", "bowl", "box", "brush", "candle", "chair", "clock", "coat", "cup", "drum", "fork", "hat", "kettle",
     "key", "kite", "lamp", "map", "mirror", "nail", "pen", "plate", "ring", "rope", "shoe", "spoon", "stone", "sword", "vase", "watch",
 )  # fmt: skip
-PLACES = ("attic", "barn", "bridge", "cellar", "church", "field", "garden", "harbour", "kitchen", "library", "market", "mill", "office", "river", "school", "tower")
+PLACES = (
+    "attic",
+    "barn",
+    "bridge",
+    "cellar",
+    "church",
+    "field",
+    "garden",
+    "harbour",
+    "kitchen",
+    "library",
+    "market",
+    "mill",
+    "office",
+    "river",
+    "school",
+    "tower",
+)
 COLOURS = ("black", "blue", "brown", "golden", "green", "grey", "orange", "pink", "purple", "red", "silver", "white")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 WORDS = ("begin", ".", "?", "takes", "likes", "goes", "to", "the", "who", "has", "where", "is", "add", "and", "gives")

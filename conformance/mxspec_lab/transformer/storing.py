@@ -202,7 +202,9 @@ def _read_gguf(path: Path) -> dict[str, Matrix]:
     import gguf
 
     return {
-        t.name.removesuffix(".weight"): Plain(numbers=np.asarray(gguf.quants.dequantize(t.data, t.tensor_type), np.float32), bytes=int(t.n_bytes))
+        t.name.removesuffix(".weight"): Plain(
+            numbers=np.asarray(gguf.quants.dequantize(t.data, t.tensor_type), np.float32), bytes=int(t.n_bytes)
+        )
         for t in gguf.GGUFReader(path).tensors
     }
 
@@ -219,7 +221,11 @@ def list_variants() -> Iterator[Variant]:
         yield _by_blocks("nvfp4", rule, "modelopt")
     for group in (64, 128):
         yield Variant(
-            format=f"int4-g{group}", rule="affine, bfloat16 scale and bias", convention="mlx", write=partial(_write_affine, group), read=_read_affine
+            format=f"int4-g{group}",
+            rule="affine, bfloat16 scale and bias",
+            convention="mlx",
+            write=partial(_write_affine, group),
+            read=_read_affine,
         )
     yield Variant(
         format="mxfp4, 2:4", rule="mx-floor", convention="safetensors, Metal Marlin's words", write=_write_sparse, read=_read_sparse,

@@ -14,13 +14,7 @@ from __future__ import annotations
 from mxspec.affine.checkpoints.contracts import digest_affine
 from mxspec.affine.checkpoints.forms import CONVENTIONS, AffineForm, find_form
 from mxspec.affine.checkpoints.groups import AffineCheckpoint, AffineDoubt, AffineGroup, find_affine, open_affine
-from mxspec.affine.checkpoints.jobs import (
-    AffineConversion,
-    convert_affine,
-    dequantize_affine,
-    is_symmetric,
-    quantize_affine,
-)
+from mxspec.affine.checkpoints.jobs import AffineConversion, convert_affine, dequantize_affine, is_symmetric, quantize_affine
 from mxspec.affine.checkpoints.measuring import AffineShare, measure_affine
 
 __all__ = [

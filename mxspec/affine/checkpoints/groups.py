@@ -12,17 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.affine.checkpoints.bands import locate, read_rectangle, unpack
-from mxspec.affine.checkpoints.forms import (
-    CONVENTION_KEY,
-    FLOAT_DTYPES,
-    FORMS,
-    AffineForm,
-    Axis,
-    Extra,
-    Floats,
-    Packed,
-    find_form,
-)
+from mxspec.affine.checkpoints.forms import CONVENTION_KEY, FLOAT_DTYPES, FORMS, AffineForm, Axis, Extra, Floats, Packed, find_form
 from mxspec.affine.formats import MOST_GROUP, AffineFormat, Offset, get_affine
 from mxspec.affine.tensor import AffineTensor
 from mxspec.containers.checkpoint import FORMAT_KEY, Checkpoint, open_checkpoint, read_json
@@ -140,7 +130,9 @@ class AffineCheckpoint:
     def _configured(self) -> str | None:
         """The convention that the configuration names."""
         said = (self.config.get("quant_method"), self.config.get("checkpoint_format"))
-        return next((f.convention for f in FORMS if (f.method, dict(f.config).get("checkpoint_format")) == said and said[1] is not None), None)
+        return next(
+            (f.convention for f in FORMS if (f.method, dict(f.config).get("checkpoint_format")) == said and said[1] is not None), None
+        )
 
     def _hint(self, base: str, metadata: Mapping[str, str]) -> dict[str, int]:
         """Bits and group as far as something says them."""
@@ -258,9 +250,7 @@ def _agrees(form: AffineForm, fmt: AffineFormat, shape: tuple[int, int], parts: 
     return all((t.dtype, t.shape) == (due[s].dtype, due[s].shape) for s, t in parts.items() if s in due)
 
 
-def open_affine(
-    path: str | Path | Checkpoint, *, convention: str | None = None, fmt: str | AffineFormat | None = None
-) -> AffineCheckpoint:
+def open_affine(path: str | Path | Checkpoint, *, convention: str | None = None, fmt: str | AffineFormat | None = None) -> AffineCheckpoint:
     """A checkpoint, and what of it are affine integers.
 
     Args:

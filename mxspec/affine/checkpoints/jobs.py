@@ -27,14 +27,7 @@ from mxspec.containers.parts import Chunk
 from mxspec.containers.pipeline import Item, Job, Progress, Step, Written, is_folder, list_foreign
 from mxspec.containers.plain import read_plain
 from mxspec.containers.problems import ContainerError
-from mxspec.containers.quantizing import (
-    Quantization,
-    QuantizedTensor,
-    choose_tensors,
-    list_ignored,
-    list_others,
-    name_originals,
-)
+from mxspec.containers.quantizing import Quantization, QuantizedTensor, choose_tensors, list_ignored, list_others, name_originals
 from mxspec.containers.refused import describe_refused
 from mxspec.expressions import leaves
 
@@ -247,7 +240,9 @@ def check_doubts(checkpoint: AffineCheckpoint) -> None:
         doubt = checkpoint.doubts[0]
         raise ContainerError(f"{doubt.tensor.name}: {doubt.text}")
     if not checkpoint.groups:
-        raise ContainerError(f"{checkpoint.checkpoint.path} holds no affine integers of a known convention{describe_refused(checkpoint.checkpoint.tensors)}")
+        raise ContainerError(
+            f"{checkpoint.checkpoint.path} holds no affine integers of a known convention{describe_refused(checkpoint.checkpoint.tensors)}"
+        )
 
 
 def dequantize_affine(
@@ -298,12 +293,7 @@ def _decode_band(group: AffineGroup, rows: tuple[int, int], order: Any, dtype: s
 
 
 def convert_affine(
-    source: str | Path | AffineCheckpoint,
-    out: str | Path,
-    convention: str,
-    *,
-    force: bool = False,
-    progress: Progress | None = None,
+    source: str | Path | AffineCheckpoint, out: str | Path, convention: str, *, force: bool = False, progress: Progress | None = None
 ) -> AffineConversion:
     """Write a checkpoint of affine integers in another convention. Codes, scales and offsets are unchanged, bit for bit.
 

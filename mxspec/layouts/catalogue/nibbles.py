@@ -48,14 +48,7 @@ LAYOUTS = (
     Layout(
         name="nibble-split-32",
         summary="blocks of 32: byte j holds codes j (low) and j + 16 (high)",
-        fields=(
-            codes(
-                "M (K h:2 j:16) -> M K j h",
-                NIBBLES_LOW,
-                byte="m * (K // 2) + k // 32 * 16 + k % 16",
-                bit="4 * (k % 32 // 16)",
-            ),
-        ),
+        fields=(codes("M (K h:2 j:16) -> M K j h", NIBBLES_LOW, byte="m * (K // 2) + k // 32 * 16 + k % 16", bit="4 * (k % 32 // 16)"),),
         source="ggml block_mxfp4.qs, without the scale",
         evidence=Evidence.MEASURED,
         users=("ggml (inside its blocks)",),
@@ -63,14 +56,7 @@ LAYOUTS = (
     Layout(
         name="nibble-split-16",
         summary="blocks of 16: byte j holds codes j (low) and j + 8 (high)",
-        fields=(
-            codes(
-                "M (K h:2 j:8) -> M K j h",
-                NIBBLES_LOW,
-                byte="m * (K // 2) + k // 16 * 8 + k % 8",
-                bit="4 * (k % 16 // 8)",
-            ),
-        ),
+        fields=(codes("M (K h:2 j:8) -> M K j h", NIBBLES_LOW, byte="m * (K // 2) + k // 16 * 8 + k % 8", bit="4 * (k % 16 // 8)"),),
         source="ggml block_nvfp4.qs, without the scales",
         evidence=Evidence.MEASURED,
         users=("ggml (inside its blocks)",),
@@ -79,14 +65,7 @@ LAYOUTS = (
         name="nibble-split-8",
         aliases=("aiter-int4",),
         summary="groups of 8: byte j holds codes j (low) and j + 4 (high)",
-        fields=(
-            codes(
-                "M (K h:2 j:4) -> M K j h",
-                NIBBLES_LOW,
-                byte="m * (K // 2) + k // 8 * 4 + k % 4",
-                bit="4 * (k % 8 // 4)",
-            ),
-        ),
+        fields=(codes("M (K h:2 j:4) -> M K j h", NIBBLES_LOW, byte="m * (K // 2) + k // 8 * 4 + k % 4", bit="4 * (k % 8 // 4)"),),
         source="aiter pack_int8_to_packed_int4",
         evidence=Evidence.MEASURED,
         users=("aiter int4",),
@@ -94,14 +73,7 @@ LAYOUTS = (
     Layout(
         name="nibble-halves",
         summary="byte j of a row holds codes j (low) and j + K/2 (high)",
-        fields=(
-            codes(
-                "M (h:2 K) -> M K h",
-                NIBBLES_LOW,
-                byte="m * (K // 2) + k % (K // 2)",
-                bit="4 * (k // (K // 2))",
-            ),
-        ),
+        fields=(codes("M (h:2 K) -> M K h", NIBBLES_LOW, byte="m * (K // 2) + k % (K // 2)", bit="4 * (k // (K // 2))"),),
         source="triton_kernels torch_utils.pack in its first form (torch.chunk), January 2026",
         evidence=Evidence.MEASURED,
         users=("triton_kernels, for some days",),
@@ -111,14 +83,7 @@ LAYOUTS = (
         name="fp4-align16",
         aliases=("b4x16_p64", "16U4_ALIGN16B"),
         summary="16 codes in 8 bytes, low nibble first, then a gap of 8 bytes",
-        fields=(
-            codes(
-                "M K -> M K",
-                boxed(4, codes=16, size=16),
-                byte="m * K + k // 16 * 16 + k % 16 // 2",
-                bit="4 * (k % 2)",
-            ),
-        ),
+        fields=(codes("M K -> M K", boxed(4, codes=16, size=16), byte="m * K + k // 16 * 16 + k % 16 // 2", bit="4 * (k % 2)"),),
         source="cuda.h CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B; PTX .b4x16_p64",
         evidence=Evidence.READ,
         users=("TMA into shared memory",),

@@ -12,16 +12,7 @@ import torch
 from mxspec import layouts
 from mxspec.formats import E2M3
 
-from tests.peers.layouts.compare import (
-    STRADDLING,
-    WIDE,
-    Bytes,
-    Comparison,
-    compare_packed,
-    decode_codes,
-    fit_shapes,
-    number_items,
-)
+from tests.peers.layouts.compare import STRADDLING, WIDE, Bytes, Comparison, compare_packed, decode_codes, fit_shapes, number_items
 from tests.peers.layouts.sources import find_checkout, open_packages, stub_modules
 
 PACKAGES = ("torch", "triton")
@@ -33,31 +24,20 @@ def compare() -> Iterator[Comparison]:
     root = find_checkout(SOURCE_VARIABLE)
     # Read by Triton when it is imported.
     os.environ["TRITON_INTERPRET"] = "1"
-    stub_modules(
-        "aiter", real=("aiter.ops.shuffle", "aiter.utility.fp4_utils", "aiter.ops.triton.quant.mxfp6_fmha_pack")
-    )
+    stub_modules("aiter", real=("aiter.ops.shuffle", "aiter.utility.fp4_utils", "aiter.ops.triton.quant.mxfp6_fmha_pack"))
     open_packages(root, "aiter", "aiter.ops", "aiter.utility", "aiter.ops.triton", "aiter.ops.triton.quant")
     shuffle, fp4, fp6 = (
-        importlib.import_module(n)
-        for n in ("aiter.ops.shuffle", "aiter.utility.fp4_utils", "aiter.ops.triton.quant.mxfp6_fmha_pack")
+        importlib.import_module(n) for n in ("aiter.ops.shuffle", "aiter.utility.fp4_utils", "aiter.ops.triton.quant.mxfp6_fmha_pack")
     )
     for shape in (*STRADDLING, (256, 8), (257, 16), (383, 17)):
         yield from compare_packed("cdna4-scale", shape, _on(fp4.e8m0_shuffle), codes=256)
     for shape in ((32, 8), (32, 9), (64, 20), (128, 8), (288, 37)):
-        yield from compare_packed(
-            "a16w4-scale", shape, _on(lambda s: shuffle.shuffle_scale_a16w4(s, 1, False)), codes=256
-        )
+        yield from compare_packed("a16w4-scale", shape, _on(lambda s: shuffle.shuffle_scale_a16w4(s, 1, False)), codes=256)
         if shape[1] % 8 == 0:
             both = (2 * shape[0], shape[1])
-            yield from compare_packed(
-                "a16w4-scale-gate-up", both, _on(lambda s: shuffle.shuffle_scale_a16w4(s, 1, True)), codes=256
-            )
+            yield from compare_packed("a16w4-scale-gate-up", both, _on(lambda s: shuffle.shuffle_scale_a16w4(s, 1, True)), codes=256)
     for shape in ((32, 4), (64, 12), (128, 8), (288, 36)):
-        for own in (
-            lambda s: shuffle.shuffle_scale_n32k4(s, 1),
-            shuffle.shuffle_mxfp8fp4_scale,
-            shuffle.shuffle_scale_f4,
-        ):
+        for own in (lambda s: shuffle.shuffle_scale_n32k4(s, 1), shuffle.shuffle_mxfp8fp4_scale, shuffle.shuffle_scale_f4):
             yield from compare_packed("n32k4", shape, _on(own), codes=256)
     for shape in ((32, 8), (64, 24), (128, 16), (288, 40)):
         yield from compare_packed("n32k8", shape, _on(lambda s: shuffle.shuffle_scale_f4(s, intype=8)), codes=256)
@@ -106,6 +86,4 @@ def _compare_fields(fp6: object) -> Iterator[Comparison]:
                 kernel = fp6._pack_qk_fp6_kernel[(-(-blocks // 16),)]  # type: ignore[attr-defined]
                 kernel(values, data, scales, order, shape[1], shape[1] // 32, blocks, BLOCK_N=16)
                 assert (scales == 127).all()
-                yield Comparison(
-                    "fp6-interleave-16", "pack", shape, layouts.pack(kept, "fp6-interleave-16"), data.numpy()
-                )
+                yield Comparison("fp6-interleave-16", "pack", shape, layouts.pack(kept, "fp6-interleave-16"), data.numpy())

@@ -36,17 +36,13 @@ def compare() -> Iterator[Comparison]:
             zeros = planes[-1 - n % len(planes)]
             linear = torch.nn.Linear(columns, rows, bias=False)
             linear.weight.data = torch.from_numpy(codes.astype(np.float32) - np.repeat(zeros, _GROUP, axis=0).T)
-            own = kind.from_linear(
-                linear, 4, _GROUP, scales=torch.ones(groups, rows), zeros=torch.from_numpy(zeros.astype(np.float32))
-            )
+            own = kind.from_linear(linear, 4, _GROUP, scales=torch.ones(groups, rows), zeros=torch.from_numpy(zeros.astype(np.float32)))
             weight, packed_zeros = layouts.pack(codes, "awq"), layouts.pack(zeros, "awq-zeros")
             yield Comparison("awq", "pack", codes.shape, weight, _bytes(own.qweight))
             yield Comparison("awq-zeros", "pack", zeros.shape, packed_zeros, _bytes(own.qzeros))
             words = [_words(weight, columns), _words(packed_zeros, groups)]
             found = packing.reverse_awq_order(*packing.unpack_awq(*words, 4), 4)
-            yield Comparison(
-                "awq", "unpack", codes.shape, layouts.unpack(weight, "awq", codes.shape), found[0].numpy().T & 15
-            )
+            yield Comparison("awq", "unpack", codes.shape, layouts.unpack(weight, "awq", codes.shape), found[0].numpy().T & 15)
             back = layouts.unpack(packed_zeros, "awq-zeros", zeros.shape)
             yield Comparison("awq-zeros", "unpack", zeros.shape, back, found[1].numpy() & 15)
             exllama, _ = packing.unpack_reorder_pack(*words, 4)

@@ -33,9 +33,7 @@ def compare() -> Iterator[Comparison]:
             own = kind(4, _GROUP, columns, rows, False, weight_dtype=torch.float32)
             own.pack(linear, torch.ones(rows, groups), torch.from_numpy(zeros.T.astype(np.float32)), None)
             yield Comparison("gptq", "pack", (rows, columns), layouts.pack(codes, "gptq"), _bytes(own.qweight))
-            yield Comparison(
-                "gptq-v1-zeros", "pack", zeros.shape, layouts.pack(zeros, "gptq-v1-zeros"), _bytes(own.qzeros)
-            )
+            yield Comparison("gptq-v1-zeros", "pack", zeros.shape, layouts.pack(zeros, "gptq-v1-zeros"), _bytes(own.qzeros))
 
 
 def _bytes(words: torch.Tensor) -> np.ndarray:

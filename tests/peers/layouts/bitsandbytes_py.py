@@ -24,16 +24,12 @@ def compare() -> Iterator[Comparison]:
         distinct = sorted(known.values())
         largest = int(np.argmax(table))
         for shape in ((1, 64), (8, 128), (127, 64), (129, 192), (300, 448)):
-            yield from compare_unpacked(
-                "nibble-high", shape, lambda d, s=shape, k=kind, n=known: _unpack(k, n, d, s), codes=distinct
-            )
+            yield from compare_unpacked("nibble-high", shape, lambda d, s=shape, k=kind, n=known: _unpack(k, n, d, s), codes=distinct)
             for plane, codes in enumerate(number_items(shape, distinct)):
                 for place in range(plane, _BLOCK, 23):
                     kept = codes.copy()
                     kept[:, place::_BLOCK] = largest
-                    data, state = functional.quantize_4bit(
-                        torch.from_numpy(table[kept]), blocksize=_BLOCK, quant_type=kind
-                    )
+                    data, state = functional.quantize_4bit(torch.from_numpy(table[kept]), blocksize=_BLOCK, quant_type=kind)
                     assert (state.absmax == 1).all()
                     found = np.ascontiguousarray(data.numpy()).reshape(-1)
                     yield Comparison("nibble-high", "pack", shape, layouts.pack(kept, "nibble-high"), found)

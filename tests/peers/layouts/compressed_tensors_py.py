@@ -38,16 +38,12 @@ def compare() -> Iterator[Comparison]:
         )
         yield from compare_unpacked("nibble-low", shape, lambda d, s=shape: _unpack_fp4(d, s), codes=16)
     for shape in fit_shapes("fp6-le", WIDE):
-        yield from compare_packed(
-            "fp6-le", shape, lambda c: pack_fp6_to_uint8(torch.from_numpy(decode_codes(c, E2M3))).numpy(), codes=64
-        )
+        yield from compare_packed("fp6-le", shape, lambda c: pack_fp6_to_uint8(torch.from_numpy(decode_codes(c, E2M3))).numpy(), codes=64)
         yield from compare_unpacked("fp6-le", shape, lambda d, s=shape: _unpack_fp6(d, s), codes=64)
     for bits in range(1, 9):
         for shape in (*STRADDLING, (3, 11), (5, 31), (2, 32), (7, 33), (3, 64), (4, 65)):
             yield from compare_packed(f"ct-int{bits}", shape, lambda c, b=bits: _pack_int(c, b), codes=1 << bits)
-            yield from compare_unpacked(
-                f"ct-int{bits}", shape, lambda d, b=bits, s=shape: _unpack_int(d, b, s), codes=1 << bits
-            )
+            yield from compare_unpacked(f"ct-int{bits}", shape, lambda d, b=bits, s=shape: _unpack_int(d, b, s), codes=1 << bits)
     for shape in fit_shapes("gptq", WIDE):
         yield from compare_packed("gptq", shape, lambda c: _pack_int(c.T, 4, 0), codes=16)
         if shape[1] > 8:  # of a single row of words its reader takes a view that torch refuses

@@ -24,11 +24,7 @@ PACKAGES = ("torch", "flashinfer-python")
 
 def compare() -> Iterator[Comparison]:
     """Every comparison."""
-    for layout, block, epilogue in (
-        ("row-shuffle-32", 32, 128),
-        ("row-shuffle-32", 32, 256),
-        ("row-shuffle-16", 16, 64),
-    ):
+    for layout, block, epilogue in (("row-shuffle-32", 32, 128), ("row-shuffle-32", 32, 256), ("row-shuffle-16", 16, 64)):
         for rows, columns in ((1, 1), (2, 5), (5, 127), (9, 64)):
             yield from compare_packed(
                 layout, (rows * block, columns),
@@ -36,24 +32,16 @@ def compare() -> Iterator[Comparison]:
             )  # fmt: skip
     for shape in (*STRADDLING, (256, 8), (383, 17)):
         for layout in ("128x4", "128x4-zeroed"):
-            yield from compare_packed(
-                layout, shape, lambda s: _swizzle_sf_128x4(torch.from_numpy(s)).numpy(), codes=256
-            )
-            yield from compare_unpacked(
-                layout, shape, lambda d, s=shape: _unswizzle_sf_128x4(torch.from_numpy(d), *s).numpy(), codes=256
-            )
+            yield from compare_packed(layout, shape, lambda s: _swizzle_sf_128x4(torch.from_numpy(s)).numpy(), codes=256)
+            yield from compare_unpacked(layout, shape, lambda d, s=shape: _unswizzle_sf_128x4(torch.from_numpy(d), *s).numpy(), codes=256)
     places = _load_places()
     for shape in (*STRADDLING, (9, 8), (16, 16), (383, 17)):
         columns = -(-shape[1] // 4) * 4
         yield from compare_offsets(
             "128x4", shape, lambda m, c, w=columns: 8 * np.asarray(places.compute_sf_index_swizzled_128x4_gpu(m, c, w))
         )
-        yield from compare_offsets(
-            "8x4", shape, lambda m, c, w=columns: 8 * np.asarray(places.compute_sf_index_swizzled_8x4_gpu(m, c, w))
-        )
-        yield from compare_offsets(
-            "row-major", shape, lambda m, c, w=shape[1]: 8 * np.asarray(places.compute_sf_index_linear_gpu(m, c, w))
-        )
+        yield from compare_offsets("8x4", shape, lambda m, c, w=columns: 8 * np.asarray(places.compute_sf_index_swizzled_8x4_gpu(m, c, w)))
+        yield from compare_offsets("row-major", shape, lambda m, c, w=shape[1]: 8 * np.asarray(places.compute_sf_index_linear_gpu(m, c, w)))
 
 
 def _load_places() -> ModuleType:

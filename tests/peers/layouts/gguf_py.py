@@ -55,6 +55,4 @@ def _pack_blocks(shape: tuple[int, int]) -> Iterator[Comparison]:
             theirs = gguf.quants.quantize(values, gguf.GGMLQuantizationType.MXFP4)
             yield Comparison("ggml-mxfp4", "pack", shape, layouts.get_layout("ggml-mxfp4").pack(scales, kept), theirs)
             split = layouts.pack(kept, "nibble-split-32")
-            yield Comparison(
-                "nibble-split-32", "pack", shape, split, np.ascontiguousarray(theirs.reshape(-1, 17)[:, 1:])
-            )
+            yield Comparison("nibble-split-32", "pack", shape, split, np.ascontiguousarray(theirs.reshape(-1, 17)[:, 1:]))

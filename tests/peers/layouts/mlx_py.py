@@ -43,9 +43,7 @@ def _unpack_affine(layout: str, bits: int, shape: tuple[int, int]) -> Iterator[C
     for codes in number_items(shape, 1 << bits):
         data = layouts.pack(codes, layout)
         values = mx.dequantize(_words(data, shape[0]), ones, mx.zeros_like(ones), group_size=32, bits=bits)
-        yield Comparison(
-            layout, "unpack", shape, layouts.unpack(data, layout, shape), np.array(values).astype(np.int64)
-        )
+        yield Comparison(layout, "unpack", shape, layouts.unpack(data, layout, shape), np.array(values).astype(np.int64))
 
 
 def _pack_affine(layout: str, bits: int, shape: tuple[int, int]) -> Iterator[Comparison]:

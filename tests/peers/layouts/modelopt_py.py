@@ -21,16 +21,12 @@ def compare() -> Iterator[Comparison]:
     """Every comparison."""
     for shape in ((1, 32), (31, 64), (127, 96), (128, 128), (129, 32), (300, 224)):
         # The NVFP4 reader gives code 8 no sign.
-        yield from compare_unpacked(
-            "nibble-low", shape, lambda d, s=shape: _unpack(NVFP4QTensor, d, s), codes=_NO_MINUS_ZERO
-        )
+        yield from compare_unpacked("nibble-low", shape, lambda d, s=shape: _unpack(NVFP4QTensor, d, s), codes=_NO_MINUS_ZERO)
         yield from compare_unpacked("nibble-low", shape, lambda d, s=shape: _unpack(MXFP4QTensor, d, s), codes=16)
         # NVFP4 stores a zero of either sign as 0; MXFP4 stores it as 8.
         for codes in number_items(shape, _NO_MINUS_ZERO):
             ones = torch.ones((shape[0], shape[1] // 16))
-            found, _, _ = NVFP4QTensor.quantize(
-                torch.from_numpy(decode_codes(codes, E2M1)), 16, ones, torch.tensor(1.0)
-            )
+            found, _, _ = NVFP4QTensor.quantize(torch.from_numpy(decode_codes(codes, E2M1)), 16, ones, torch.tensor(1.0))
             yield Comparison("nibble-low", "pack", shape, layouts.pack(codes, "nibble-low"), _bytes(found))
         for plane, codes in enumerate(number_items(shape, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))):
             for place in range(plane, 32, 11):

@@ -23,13 +23,7 @@ def compare() -> Iterator[Comparison]:
 
     def places(m: np.ndarray, c: np.ndarray, shape: tuple[int, int], block: int) -> np.ndarray:
         found = matmul._validate_shape_axes_block_scaling_format
-        matmul._validate_shape_axes_block_scaling_format = lambda *_: (
-            (shape[0], shape[1] * block),
-            -2,
-            -1,
-            None,
-            block,
-        )
+        matmul._validate_shape_axes_block_scaling_format = lambda *_: ((shape[0], shape[1] * block), -2, -1, None, block)
         try:
             return 8 * np.asarray(matmul.get_block_scale_offset((m, c), None, None))
         finally:

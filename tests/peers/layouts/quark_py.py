@@ -45,17 +45,13 @@ def compare() -> Iterator[Comparison]:
             yield from compare_packed(
                 "fp6-le", shape, lambda c, f=fmt, p=packer: p.pack(torch.from_numpy(decode_codes(c, f)), False).numpy(), codes=64
             )  # fmt: skip
-            yield from compare_unpacked(
-                "fp6-le", shape, lambda d, s=shape, f=fmt, p=packer: _unpack_with(p, d, s, f), codes=64
-            )
+            yield from compare_unpacked("fp6-le", shape, lambda d, s=shape, f=fmt, p=packer: _unpack_with(p, d, s, f), codes=64)
     yield from _compare_blocks("quark-mxfp4", Pack_mxfp4(None, "mx"), E2M1)
     for fmt, bits in _FP6.items():
         yield from _compare_blocks("quark-mxfp6", Pack_mxfp6(None, "mx", *bits), fmt)
     awq = Pack_4_bits("per_group", "uint4")
     for shape in fit_shapes("awq", WIDE):
-        yield from compare_packed(
-            "awq", shape, lambda c: awq.pack(torch.from_numpy(c.astype(np.int32)), True).numpy(), codes=16
-        )
+        yield from compare_packed("awq", shape, lambda c: awq.pack(torch.from_numpy(c.astype(np.int32)), True).numpy(), codes=16)
         yield from compare_unpacked(
             "awq", shape,
             lambda d, s=shape: awq.unpack(torch.from_numpy(d.view("<i4").reshape(s[1], -1).copy()), True).numpy(), codes=16,

@@ -61,9 +61,7 @@ def name_commit(checkout: Path) -> str:
     note = checkout / "COMMIT"
     if note.is_file():
         return note.read_text("utf-8").strip()
-    done = subprocess.run(
-        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 

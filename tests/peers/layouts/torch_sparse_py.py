@@ -28,12 +28,8 @@ def compare() -> Iterator[Comparison]:
                 data = layouts.pack(nibbles, layout)
                 dense = _spread(nibbles, group)
                 kept, theirs = conversions.sparse_semi_structured_from_dense_cutlass(torch.from_numpy(dense).to(dtype))
-                yield Comparison(
-                    layout, "pack", shape, data, np.ascontiguousarray(theirs.numpy()).reshape(-1).view(np.uint8)
-                )
-                words = torch.from_numpy(
-                    data.view(np.int32 if dtype is torch.int8 else np.int16).reshape(theirs.shape).copy()
-                )
+                yield Comparison(layout, "pack", shape, data, np.ascontiguousarray(theirs.numpy()).reshape(-1).view(np.uint8))
+                words = torch.from_numpy(data.view(np.int32 if dtype is torch.int8 else np.int16).reshape(theirs.shape).copy())
                 back = conversions.sparse_semi_structured_to_dense_cutlass(torch.ones_like(kept), words).float().numpy()
                 found = _gather(back, group)
                 yield Comparison(layout, "unpack", shape, layouts.unpack(data, layout, shape), found)

@@ -23,16 +23,12 @@ def compare() -> Iterator[Comparison]:
         for codes in number_items(shape, 16):
             data = layouts.pack(codes, "nibble-low")
             values = _read(data.reshape(1, *own, 16), np.full((1, *own), 127, np.uint8))
-            yield Comparison(
-                "nibble-low", "unpack", shape, layouts.unpack(data, "nibble-low", shape), encode_values(values, E2M1)
-            )
+            yield Comparison("nibble-low", "unpack", shape, layouts.unpack(data, "nibble-low", shape), encode_values(values, E2M1))
         for scales in number_items(own, range(1, 254)):
             data = layouts.pack(scales, "row-major")
             values = _read(np.full((1, *own, 16), 0x22, np.uint8), data.reshape(1, *own))
             found = (values.view(np.uint32) >> 23).astype(np.uint8)
-            yield Comparison(
-                "row-major", "unpack", shape, np.repeat(layouts.unpack(data, "row-major", own), 32, axis=1), found
-            )
+            yield Comparison("row-major", "unpack", shape, np.repeat(layouts.unpack(data, "row-major", own), 32, axis=1), found)
 
 
 def _read(blocks: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -23,10 +23,7 @@ def compare() -> Iterator[Comparison]:
             "nibble-halves", shape, lambda c: np.ascontiguousarray(halves.pack(_tensor(c), -1, True).numpy()), codes=16
         )
         yield from compare_unpacked(
-            "nibble-halves",
-            shape,
-            lambda d, s=shape: halves.unpack(_tensor(d.reshape(s[0], -1)), -1, True).numpy(),
-            codes=16,
+            "nibble-halves", shape, lambda d, s=shape: halves.unpack(_tensor(d.reshape(s[0], -1)), -1, True).numpy(), codes=16
         )
 
 

@@ -90,9 +90,7 @@ def _compare_new(modules: dict[str, ModuleType]) -> Iterator[Comparison]:
             own = hv.HopperMXValueLayout(mx_axis=-1, mma_version=version).make_transformation(list(shape), True)
             yield from _compare_values(layout, shape, own, turned=False)
             if shape[0] % 2 == 0:
-                own = hv.HopperMXValueLayout(mx_axis=-2, mma_version=version).make_transformation(
-                    [shape[1], shape[0]], True
-                )
+                own = hv.HopperMXValueLayout(mx_axis=-2, mma_version=version).make_transformation([shape[1], shape[0]], True)
                 yield from _compare_values(layout, shape, own, turned=True)
     yield from _compare_repack()
 
@@ -136,9 +134,7 @@ def _compare_old(modules: dict[str, ModuleType]) -> Iterator[Comparison]:
             yield from _compare_scales(f"hopper-scale-{warps}", shape, own, transposed=True)
         if shape[0] % 32 == 0 and shape[1] % 8 == 0:
             cdna_own = cdna.CDNA4MXScaleLayout(turned)
-            yield from compare_packed(
-                "cdna4-scale-32", shape, lambda s, o=cdna_own: _flat(o.swizzle_data(_tensor(s).mT).mT), codes=256
-            )
+            yield from compare_packed("cdna4-scale-32", shape, lambda s, o=cdna_own: _flat(o.swizzle_data(_tensor(s).mT).mT), codes=256)
     for shape in _SHAPES:
         for version, layout in ((3, "hopper-value-wgmma-16"), (2, "hopper-value-mma-16")):
             own = hv.HopperMXValueLayout(list(shape), mx_axis=1, mma_version=version)

@@ -15,15 +15,7 @@ from mxspec import layouts
 from mxspec.elements import decode_table
 from mxspec.formats import UE4M3
 
-from tests.peers.layouts.compare import (
-    WIDE,
-    Bytes,
-    Comparison,
-    compare_packed,
-    compare_unpacked,
-    fit_shapes,
-    number_items,
-)
+from tests.peers.layouts.compare import WIDE, Bytes, Comparison, compare_packed, compare_unpacked, fit_shapes, number_items
 from tests.peers.layouts.sources import find_package, open_packages, stub_modules
 
 PACKAGES = ("torch", "vllm")
@@ -40,29 +32,19 @@ def compare() -> Iterator[Comparison]:
     open_packages(root, *packages)
     quant, marlin, tiles, fp4 = (importlib.import_module(name) for name in _REAL)
     for shape in fit_shapes("gptq", WIDE):
-        yield from compare_packed(
-            "gptq", shape, lambda c: quant.gptq_pack(_turned(c), 4, *c.shape[::-1]).numpy(), codes=16
-        )
+        yield from compare_packed("gptq", shape, lambda c: quant.gptq_pack(_turned(c), 4, *c.shape[::-1]).numpy(), codes=16)
     for shape in fit_shapes("awq", WIDE):
-        yield from compare_packed(
-            "awq", shape, lambda c: quant.awq_pack(_turned(c), 4, *c.shape[::-1]).numpy(), codes=16
-        )
+        yield from compare_packed("awq", shape, lambda c: quant.awq_pack(_turned(c), 4, *c.shape[::-1]).numpy(), codes=16)
         zeros = shape[::-1]
-        yield from compare_packed(
-            "awq-zeros", zeros, lambda c: quant.awq_pack(_plain(c), 4, *c.shape).numpy(), codes=16
-        )
-        yield from compare_packed(
-            "nibble-low", zeros, lambda c: quant.pack_cols(_plain(c), 4, *c.shape).numpy(), codes=16
-        )
+        yield from compare_packed("awq-zeros", zeros, lambda c: quant.awq_pack(_plain(c), 4, *c.shape).numpy(), codes=16)
+        yield from compare_packed("nibble-low", zeros, lambda c: quant.pack_cols(_plain(c), 4, *c.shape).numpy(), codes=16)
         yield from compare_unpacked(
             "nibble-low", zeros,
             lambda d, s=zeros: quant.unpack_cols(torch.from_numpy(d.view("<i4").reshape(s[0], -1).copy()), 4, *s).numpy(), codes=16,
         )  # fmt: skip
     perm = tiles.get_weight_perm(4)
     for shape in ((64, 16), (64, 48), (128, 16), (192, 64), (320, 112)):
-        yield from compare_packed(
-            "marlin", shape, lambda c: tiles.marlin_weights(_turned(c), *c.shape[::-1], 4, perm).numpy(), codes=16
-        )
+        yield from compare_packed("marlin", shape, lambda c: tiles.marlin_weights(_turned(c), *c.shape[::-1], 4, perm).numpy(), codes=16)
     for shape in ((64, 2), (64, 5), (128, 3), (320, 7), (576, 16)):
         yield from compare_packed(
             "marlin-scales", shape,

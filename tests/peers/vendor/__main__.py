@@ -87,7 +87,9 @@ def _ask_all(record: Record) -> Iterator[dict[str, Any]]:
         raise RecordError(f"{record.library} does not export {', '.join(missing)}; name what it exports, without C++ mangling")
     for function in record.functions:
         row = make_row(function, *ask(function, library))
-        print(f"{function.symbol}: {row['profile']} {row['dtype']}: {row['blocks']} + {row['threshold_blocks']} blocks, {row['different']} different")
+        print(
+            f"{function.symbol}: {row['profile']} {row['dtype']}: {row['blocks']} + {row['threshold_blocks']} blocks, {row['different']} different"
+        )
         if row["first"]:
             print(f"    first: {row['first']}")
         yield row

@@ -68,7 +68,8 @@ def threshold_blocks(fmt: BlockFormat, profile: Profile, tensor: int | None, dty
     with np.errstate(all="ignore"):
         scales = mxspec.quantize(blocks, fmt.name, profile=profile, tensor_scale=native).scales
         below, above = (
-            mxspec.dequantize(c, scales, fmt.name, profile=profile, tensor_scale=native).astype(np.float64) for c in (codes, codes + np.uint8(1))
+            mxspec.dequantize(c, scales, fmt.name, profile=profile, tensor_scale=native).astype(np.float64)
+            for c in (codes, codes + np.uint8(1))
         )
         middle = ((below + above) / 2).astype(DTYPES[dtype])
     words = middle.view(np.uint32 if dtype == "float32" else np.uint16)

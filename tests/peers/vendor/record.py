@@ -76,7 +76,9 @@ def read_record(path: Path) -> Record:
             tuple(document["instructions"]), tuple(document["replaced"]), tuple(_read_function(f) for f in document["functions"]),
         )  # fmt: skip
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise RecordError(f"{path} is no record of a built library ({type(error).__name__}: {error}); tests/peers/vendor/record.py says what one holds") from error
+        raise RecordError(
+            f"{path} is no record of a built library ({type(error).__name__}: {error}); tests/peers/vendor/record.py says what one holds"
+        ) from error
     known = {source.name for source in record.sources}
     if unknown := {name for name, _ in record.regions} - known:
         raise RecordError(f"{path}: regions are of {', '.join(sorted(unknown))}; sources are {', '.join(sorted(known))}")

@@ -92,8 +92,7 @@ def cut_region(text: str, file: str, name: str) -> list[tuple[Region, str]]:
     if not found:
         raise RegionError(f"{file} defines no {name}; is it another version of the source?")
     return [
-        (Region(file, name, index, d.first, d.last, hashlib.sha256(d.text.encode()).hexdigest()), d.text)
-        for index, d in enumerate(found)
+        (Region(file, name, index, d.first, d.last, hashlib.sha256(d.text.encode()).hexdigest()), d.text) for index, d in enumerate(found)
     ]
 
 

@@ -6,17 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mxspec.formats import get_block
-from mxspec_vectors.compact.groups import (
-    Case,
-    Stored,
-    check_recipe,
-    flatten,
-    group,
-    join,
-    put_recipe,
-    rest_of,
-    shared_of,
-)
+from mxspec_vectors.compact.groups import Case, Stored, check_recipe, flatten, group, join, put_recipe, rest_of, shared_of
 from mxspec_vectors.document import Document, VectorError
 from mxspec_vectors.profile_table import check_table, list_profiles_of, make_table
 from mxspec_vectors.recipes import BLOCK_RECIPES

@@ -18,9 +18,7 @@ _SHARED = ("topic", "flags", "tensor_scale")
 
 def group(cases: Iterable[tuple[Case, Case]]) -> list[Stored]:
     """Groups of (what a group shares, the rest of a case): one for each run of cases that share the same."""
-    return [
-        {**shared, "cases": [rest for _, rest in members]} for shared, members in groupby(cases, key=lambda c: c[0])
-    ]
+    return [{**shared, "cases": [rest for _, rest in members]} for shared, members in groupby(cases, key=lambda c: c[0])]
 
 
 def shared_of(case: Case) -> Case:

@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from mxspec_vectors.compact.groups import (
-    Case,
-    Stored,
-    check_recipe,
-    flatten,
-    group,
-    join,
-    put_recipe,
-    rest_of,
-    shared_of,
-)
+from mxspec_vectors.compact.groups import Case, Stored, check_recipe, flatten, group, join, put_recipe, rest_of, shared_of
 from mxspec_vectors.document import Document, VectorError
 from mxspec_vectors.hex_runs import shorten_runs, write_out_runs
 from mxspec_vectors.recipes import number_items
@@ -40,6 +30,7 @@ def pack_layout(document: Document) -> Stored:
 
     Raises VectorError where a recipe does not give a case's items.
     """
+
     def rest(case: Case) -> Case:
         given = rest_of(case, "expect", "recipe")
         if "recipe" in case:

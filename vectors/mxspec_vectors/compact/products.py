@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mxspec_vectors.compact.groups import (
-    Case,
-    Stored,
-    check_recipe,
-    flatten,
-    group,
-    join,
-    put_recipe,
-    rest_of,
-    shared_of,
-)
+from mxspec_vectors.compact.groups import Case, Stored, check_recipe, flatten, group, join, put_recipe, rest_of, shared_of
 from mxspec_vectors.document import Document
 from mxspec_vectors.profile_table import check_table, list_profiles_of, make_table
 from mxspec_vectors.recipes_dot import Side, make_operands
@@ -31,6 +21,7 @@ def pack_dot(document: Document) -> Stored:
 
     Raises VectorError where a recipe does not give a case's operands.
     """
+
     def rest(case: Case) -> Case:
         given = rest_of(case, "expect", "recipe")
         if "recipe" in case:

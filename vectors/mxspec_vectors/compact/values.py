@@ -38,6 +38,7 @@ def _widths(fmt: str, dtype: str) -> tuple[int, int]:
 
 def pack_dequantize(document: Document) -> Stored:
     """The JSON object of a dequantize document."""
+
     def rest(case: Case) -> Case:
         k, (digits, width) = case["shape"][1], _widths(document["format"], case["dtype"])
         period = _find_period(case["codes"], digits, k)

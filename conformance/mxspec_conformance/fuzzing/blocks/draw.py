@@ -39,9 +39,7 @@ def draw_maxima(space: SampleSpace, n: int, rng: np.random.Generator) -> Any:
     bits = (field << 23) + significand + np.where(kind < 0.45, rng.integers(-1, 2, n), 0)
     if space.changes.size:
         at_change = rng.random(n) < 0.2
-        bits = np.where(
-            at_change, space.changes[rng.integers(0, space.changes.size, n)] + rng.integers(-1, 2, n), bits
-        )
+        bits = np.where(at_change, space.changes[rng.integers(0, space.changes.size, n)] + rng.integers(-1, 2, n), bits)
     ends = np.array(_ENDS[space.dtype], np.int64)
     bits = np.where(rng.random(n) < 0.02, ends[rng.integers(0, len(ends), n)], bits)
     return np.clip(bits, 0, space.largest)

@@ -123,9 +123,7 @@ def read_findings(path: Path) -> Document:
     operation = stored.get("operation")
     if operation not in ("quantize", "dequantize"):
         raise ValueError(f"{path} holds operation {operation!r}; quantize and dequantize replay")
-    error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(load_schema(operation)).iter_errors(stored)
-    )
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(load_schema(operation)).iter_errors(stored))
     if error is not None:
         raise ValueError(f"{path} is no vector file: {error.json_path}: {error.message[:200]}")
     return expand(stored)

@@ -162,9 +162,7 @@ def _draw(job: BlockJob, block: Float32s, pattern: CallPattern, seen: ObservedMi
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(codes[0, i]):02x}" for i in lanes}},
         returned={"scale": f"{seen.scale:02x}", "codes": {f"lane {i}": f"{int(returned[i]):02x}" for i in lanes}},
         steps=steps,
-        also=name_equals(
-            space.fmt, space.profile, block[None], space.entry, np.array([[seen.scale]], np.uint8), returned[None]
-        ),
+        also=name_equals(space.fmt, space.profile, block[None], space.entry, np.array([[seen.scale]], np.uint8), returned[None]),
         snippet=make_snippet(case, space.fmt, space.profile, want_scale),
     )
 

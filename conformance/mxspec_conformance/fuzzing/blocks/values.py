@@ -26,9 +26,7 @@ def draw_codes(fmt: BlockFormat, n: int, rng: np.random.Generator) -> tuple[Code
     """Codes [n, k] and scales [n, 1]: every scale byte as often as any other; blocks of any codes, of few, of one."""
     codes = rng.integers(0, fmt.element.code_count, (n, fmt.k))
     few = rng.random(n) < 0.3
-    codes[few] = np.where(
-        rng.random((int(few.sum()), fmt.k)) < 0.1, codes[few], rng.integers(0, 2) * fmt.element.sign_bit
-    )
+    codes[few] = np.where(rng.random((int(few.sum()), fmt.k)) < 0.1, codes[few], rng.integers(0, 2) * fmt.element.sign_bit)
     scales = (np.arange(n) + rng.integers(0, 1 << 16)) % fmt.scale.code_count
     return codes.astype(np.uint8), rng.permutation(scales).astype(np.uint8)[:, None]
 

@@ -19,14 +19,7 @@ from mxspec_conformance.fuzzing.operations.job import OperationJob
 from mxspec_conformance.judge.affine.points import ENDS, EXPONENTS, list_points
 from mxspec_vectors.affine_cases import read_affine_groups, read_affine_stored
 from mxspec_vectors.build_affine import document_groups, document_stored
-from mxspec_vectors.build_sparse import (
-    document_sparse,
-    list_numbers,
-    list_prune_cases,
-    make_compress_case,
-    make_decompress_case,
-    zeros_of,
-)
+from mxspec_vectors.build_sparse import document_sparse, list_numbers, list_prune_cases, make_compress_case, make_decompress_case, zeros_of
 from mxspec_vectors.cases import SparseFunction, read_sparse_cases
 from mxspec_vectors.inputs_affine import GroupInput, StoredGroup
 

@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.fuzzing.operations.draw import (
-    Input,
-    draw_inputs,
-    lanes_of,
-    list_inputs,
-    make_document,
-    read_cases,
-    with_lanes,
-)
+from mxspec_conformance.fuzzing.operations.draw import Input, draw_inputs, lanes_of, list_inputs, make_document, read_cases, with_lanes
 from mxspec_conformance.fuzzing.operations.job import OperationJob
 from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced, Result
 from mxspec_conformance.judge.affine.stage import judge_affine
@@ -71,9 +63,7 @@ class OperationFinding(Finding):
     inputs: tuple[Input, ...]
 
 
-def reduce_groups(
-    job: OperationJob, batches: Sequence[int], session: TargetSession, progress: Progress = lambda _: None
-) -> Reduced:
+def reduce_groups(job: OperationJob, batches: Sequence[int], session: TargetSession, progress: Progress = lambda _: None) -> Reduced:
     """The causes in some batches, in order of their numbers."""
     reduced = Reduced(left=len(batches[_BATCHES:]))
     known: set[str] = set()
@@ -97,9 +87,7 @@ def _tell(failure: Failure | None) -> str:
     return failure.steps[0].partition(":")[0] if failure is not None and failure.steps and ":" in failure.steps[0] else ""
 
 
-def _reduce(
-    job: OperationJob, session: TargetSession, inputs: Sequence[Input], requirement: Requirement, words: str
-) -> OperationFinding:
+def _reduce(job: OperationJob, session: TargetSession, inputs: Sequence[Input], requirement: Requirement, words: str) -> OperationFinding:
     by_label = list_inputs(make_document(job, inputs))
     drawn = list(by_label.values())
     wrong = [by_label[label] for label in requirement.failing_cases if label in by_label]

@@ -12,17 +12,7 @@ from mxspec_conformance.campaign.verdicts import worst_rows
 from mxspec_conformance.fuzzing.operations.draw import list_inputs, make_document
 from mxspec_conformance.fuzzing.operations.findings import OperationFinding, ask_groups, judge_document, reduce_groups
 from mxspec_conformance.fuzzing.operations.job import OperationJob
-from mxspec_conformance.fuzzing.subject import (
-    Campaign,
-    Reduced,
-    Replayed,
-    Request,
-    Restart,
-    Result,
-    Settings,
-    Subject,
-    count_findings,
-)
+from mxspec_conformance.fuzzing.subject import Campaign, Reduced, Replayed, Request, Restart, Result, Settings, Subject, count_findings
 from mxspec_conformance.results.report import GOOD, FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
@@ -54,9 +44,7 @@ def plan_operations(request: Request) -> list[OperationJob]:
     return [job for job in planned if not names or {job.function, job.fmt} & set(names)]
 
 
-def conclude(
-    request: Request, jobs: Sequence[OperationJob], asked: Sequence[tuple[OperationJob, int, Result]], campaign: Campaign
-) -> None:
+def conclude(request: Request, jobs: Sequence[OperationJob], asked: Sequence[tuple[OperationJob, int, Result]], campaign: Campaign) -> None:
     """What each function is like, its totals, causes and requirements."""
     for job in jobs:
         own = {number: result for one, number, result in asked if one is job}

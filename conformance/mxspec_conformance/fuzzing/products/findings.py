@@ -19,13 +19,7 @@ from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
 from mxspec_conformance.judge.products.editing import find_used
 from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes, naming_contract
 from mxspec_conformance.judge.products.mistakes import list_mistakes
-from mxspec_conformance.judge.products.shrinking import (
-    Wrong,
-    describe_places,
-    describe_wrong,
-    find_wrong,
-    shrink_product,
-)
+from mxspec_conformance.judge.products.shrinking import Wrong, describe_places, describe_wrong, find_wrong, shrink_product
 from mxspec_conformance.judge.products.stored import StoredProduct
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
@@ -135,9 +129,7 @@ def _group(
     return [*groups, *((None, members) for members in by_topic.values())]
 
 
-def _reduce(
-    job: ProductJob, explanation: Explanation | None, members: Sequence[Pair], session: TargetSession
-) -> ProductFinding:
+def _reduce(job: ProductJob, explanation: Explanation | None, members: Sequence[Pair], session: TargetSession) -> ProductFinding:
     ask = partial(ask_case, session)
     sizes = find_sizes(job.product, session.capabilities.product_shapes)
     x, before = min(members, key=lambda pair: pair[0].output.size * pair[0].case.a.shape[1])

@@ -73,16 +73,12 @@ def plan_products(request: Request) -> list[ProductJob]:
                 contracts = list_fitting(asked, contracts, ACCUMULATORS[class_name])
         first, *rivals = (c.text for c in contracts)
         planned.append(
-            ProductJob(
-                text=product.text, fmt=name, class_name=class_name, contract_name=first, rival_names=tuple(rivals), **request.common
-            )
+            ProductJob(text=product.text, fmt=name, class_name=class_name, contract_name=first, rival_names=tuple(rivals), **request.common)
         )
     return planned
 
 
-def conclude(
-    request: Request, jobs: Sequence[ProductJob], asked: Sequence[tuple[ProductJob, int, Result]], campaign: Campaign
-) -> None:
+def conclude(request: Request, jobs: Sequence[ProductJob], asked: Sequence[tuple[ProductJob, int, Result]], campaign: Campaign) -> None:
     """Each product under the contract that fits its batches: totals, causes and coverage."""
     declared = bool(request.session.capabilities.accumulator)
     chosen = "asked" if request.settings.accumulator is not None else "claimed" if declared else "default"

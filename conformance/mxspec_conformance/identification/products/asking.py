@@ -82,9 +82,7 @@ class Asker:
             return 0
         return most - max(wanted)
 
-    def _write(
-        self, question: Question, k: int, base: int
-    ) -> list[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] | None:
+    def _write(self, question: Question, k: int, base: int) -> list[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] | None:
         """Both sides of one question: numbers [k] and exponents of blocks."""
         values = [np.zeros(k), np.zeros(k)]
         exponents = [np.zeros(k // w.run if w.run else 0, np.int64) for w in (self.a, self.b)]

@@ -33,18 +33,14 @@ def lay_rows(cases: Sequence[T], abreast: int = ABREAST) -> list[list[T]]:
     return rows
 
 
-def ask_rows(
-    cases: Sequence[C], call: Callable[[Sequence[Sequence[C]]], Sequence[Sequence[Any]]], abreast: int = ABREAST
-) -> list[Any]:
+def ask_rows(cases: Sequence[C], call: Callable[[Sequence[Sequence[C]]], Sequence[Sequence[Any]]], abreast: int = ABREAST) -> list[Any]:
     """One answer or `NoAnswer` for each case; call takes rows of cases and gives rows of answers."""
     failures = Counter[FailureKind]()
     answers: list[Any] = []
     for special in (False, True):
         chosen = [c for c in cases if (c.topic in ("nan", "inf")) == special]
         for row, found in zip(
-            (rows := lay_rows(chosen, 1 if special else abreast)),
-            run_bisected(rows, call, failures=failures),
-            strict=True,
+            (rows := lay_rows(chosen, 1 if special else abreast)), run_bisected(rows, call, failures=failures), strict=True
         ):
             answers += [(c, found if isinstance(found, NoAnswer) else found[i]) for i, c in enumerate(row)]
     known: dict[int, Any] = {}

@@ -87,9 +87,7 @@ def judge_dequantize(
     given, calls: as for `judge_quantize`.
     """
     fmt = read_operand(name).format
-    cases = (
-        list(given) if given is not None else [c for c in load_affine_stored(fmt.name) if keeps("dequantize_affine", fmt.name, c.id)]
-    )
+    cases = list(given) if given is not None else [c for c in load_affine_stored(fmt.name) if keeps("dequantize_affine", fmt.name, c.id)]
     if not cases:
         return None
     answers = ask(session, name, cases, ABREAST)
@@ -113,9 +111,7 @@ def judge_dequantize(
         names = {Explanation(Cause.AFFINE_MISTAKE, words) for words in one.mistakes}
         if claimed is not None:
             names |= {Explanation(Cause.CONTRACT, c) for c in one.equals}
-        scorecard.count(
-            one.case.topic, one.case.id, ok=judged in one.equals, equals=names, show=partial(_show, one, judged, fmt)
-        )
+        scorecard.count(one.case.topic, one.case.id, ok=judged in one.equals, equals=names, show=partial(_show, one, judged, fmt))
     if calls:
         _count_alone(session, name, seen, fmt, scorecard)
     if calls and not wrong[judged]:  # what is wrong alone is known
@@ -166,9 +162,7 @@ def _find_mistakes(
     return {key: frozenset(names) for key, names in found.items()}
 
 
-def _count_alone(
-    session: TargetSession, name: str, seen: Sequence[_Seen], fmt: AffineFormat, scorecard: Scorecard
-) -> None:
+def _count_alone(session: TargetSession, name: str, seen: Sequence[_Seen], fmt: AffineFormat, scorecard: Scorecard) -> None:
     finite = [s for s in seen if _is_finite(s.case)]
     for one, answer in zip(finite, ask(session, name, [s.case for s in finite], 1), strict=True):
         if isinstance(answer, NoAnswer):

@@ -122,11 +122,7 @@ MISTAKES = (
     *_shift("the scale and the offset of the next group are used", -1, scales=True, offsets=True),
     Mistake(
         "the scale and the offset of the row's first group are used for all",
-        lambda r, _: Stored(
-            r.codes,
-            np.broadcast_to(r.scales[:, :1], r.scales.shape),
-            np.broadcast_to(r.offsets[:, :1], r.offsets.shape),
-        ),
+        lambda r, _: Stored(r.codes, np.broadcast_to(r.scales[:, :1], r.scales.shape), np.broadcast_to(r.offsets[:, :1], r.offsets.shape)),
     ),
     Mistake(
         "scales are indexed as if they were stored column by column",
@@ -134,12 +130,8 @@ MISTAKES = (
     ),
     Mistake("the sign of the bias is wrong", _negate),
     Mistake("the bias or zero point is left out", _no_offset),
-    Mistake(
-        "the zero point is one too high (GPTQ's stored zero minus one, read as v1)", lambda r, f: _move_zero(r, f, 1)
-    ),
-    Mistake(
-        "the zero point is one too low (GPTQ's stored zero minus one, read as v2)", lambda r, f: _move_zero(r, f, -1)
-    ),
+    Mistake("the zero point is one too high (GPTQ's stored zero minus one, read as v1)", lambda r, f: _move_zero(r, f, 1)),
+    Mistake("the zero point is one too low (GPTQ's stored zero minus one, read as v2)", lambda r, f: _move_zero(r, f, -1)),
     Mistake("the sign of a negative scale is lost", _magnitude),
     Mistake("the scale's 16 bits are read as the other 16-bit float", _reinterpret_scales),
     Mistake("the bias's 16 bits are read as the other 16-bit float", _reinterpret_biases),
@@ -147,10 +139,7 @@ MISTAKES = (
     Mistake("the nibbles of each byte are exchanged", lambda r, f: _swap(r, f, (1, 0))),
     Mistake("the eight nibbles of a word are in reverse order", lambda r, f: _swap(r, f, (7, 6, 5, 4, 3, 2, 1, 0))),
     Mistake("the eight nibbles of a word are in AWQ's order", lambda r, f: _swap(r, f, (0, 2, 4, 6, 1, 3, 5, 7))),
-    Mistake(
-        "the eight nibbles of a word are in the inverse of AWQ's order",
-        lambda r, f: _swap(r, f, (0, 4, 1, 5, 2, 6, 3, 7)),
-    ),
+    Mistake("the eight nibbles of a word are in the inverse of AWQ's order", lambda r, f: _swap(r, f, (0, 4, 1, 5, 2, 6, 3, 7))),
 )
 
 

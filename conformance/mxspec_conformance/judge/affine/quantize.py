@@ -154,9 +154,7 @@ def _same_scale(a: AffineAnswer, b: AffineAnswer) -> bool:
     return _alike(a.scale, b.scale) and _alike(a.offset, b.offset)
 
 
-def _find_mistakes(
-    cases: Sequence[AffineGroupCase], answers: dict[int, AffineAnswer], fmt: AffineFormat
-) -> dict[int, frozenset[str]]:
+def _find_mistakes(cases: Sequence[AffineGroupCase], answers: dict[int, AffineAnswer], fmt: AffineFormat) -> dict[int, frozenset[str]]:
     """Case -> the mistakes under which some profile's answer has the bits that came back, and which no right answer refutes."""
     finite = [c for c in cases if _is_finite(c)]
     rows = lay_rows(finite)
@@ -191,9 +189,7 @@ def _count(one: _Seen, judged: str, claimed: bool, fmt: AffineFormat, scorecard:
     scorecard.count("affine-profile", case.id, ok=equal, equals=names, show=show)
 
 
-def _count_alone(
-    session: TargetSession, name: str, seen: Sequence[_Seen], fmt: AffineFormat, scorecard: Scorecard
-) -> None:
+def _count_alone(session: TargetSession, name: str, seen: Sequence[_Seen], fmt: AffineFormat, scorecard: Scorecard) -> None:
     """The same groups, one to a row: the same answers."""
     finite = [s for s in seen if _is_finite(s.case)]
     if not finite:
@@ -229,9 +225,7 @@ def _tell(answer: AffineAnswer, fmt: AffineFormat, place: int) -> dict[str, Any]
 def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
     right, fault = one.case.answers[judged], one.fault
     differing = np.flatnonzero(one.answer.codes != right.codes)
-    place = (
-        int(np.flatnonzero(one.faults[fault])[0]) if fault is not None else int(differing[0]) if differing.size else 0
-    )
+    place = int(np.flatnonzero(one.faults[fault])[0]) if fault is not None else int(differing[0]) if differing.size else 0
     steps = [f"{fault.value}: number {place}, {float(np.float32(one.case.x[place]))!r}"] if fault is not None else []
     if not _alike(one.answer.scale, right.scale):
         steps.append(f"the scale is not that of {judged}")

@@ -22,9 +22,7 @@ JUDGES: dict[str, _Judge] = {"quantize_affine": judge_quantize, "dequantize_affi
 def list_affine(function: str, fmt: str) -> Iterator[str]:
     """Ids of the requirements of a function in a format."""
     if function == "quantize_affine":
-        topics = dict.fromkeys(
-            (*(c.topic for c in load_affine_groups(fmt)), "affine-profile", "call-size", "memory", "state")
-        )
+        topics = dict.fromkeys((*(c.topic for c in load_affine_groups(fmt)), "affine-profile", "call-size", "memory", "state"))
     else:
         topics = dict.fromkeys((*(c.topic for c in load_affine_stored(fmt)), "call-size", "memory", "state"))
     yield from (f"{function}/{fmt}/{topic}" for topic in topics)
@@ -47,13 +45,9 @@ def judge_affine(
     # A profile that agrees with every failing case of one topic explains nothing where another is judged.
     requirements = []
     for tally in scorecard.tallies.values():
-        requirement = judge_tally(
-            tally, explanation, lambda t: None if t.show is None else t.show(), described=claimed is not None
-        )
+        requirement = judge_tally(tally, explanation, lambda t: None if t.show is None else t.show(), described=claimed is not None)
         if requirement.verdict is Verdict.FAIL and requirement.note and explanation is not None:
-            requirement.note = (
-                f"as if {explanation.text}" if explanation.cause is Cause.AFFINE_MISTAKE else requirement.note
-            )
+            requirement.note = f"as if {explanation.text}" if explanation.cause is Cause.AFFINE_MISTAKE else requirement.note
         if tally.topic == "affine-profile" and standing is not None and not requirement.note:
             count = f": {standing.failing} of {standing.cases} groups differ" if standing.failing else ""
             requirement.note = f"{'nearest is ' if standing.failing else ''}{standing.profile}{count}"

@@ -62,7 +62,9 @@ def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | N
         with contextlib.suppress(ValueError):  # the matrix is no whole number of its tiles
             if (layout.pack(want)[: want.size] == answer[:, 0]).all():
                 tile = " x ".join(map(str, layout.tile)) if layout.name != "128x4" else layout.name
-                return Found(KnownCause.TILED_SCALES, f'scales are in the order of {tile} tiles, LAYOUT = "{layout.name}", where rows are declared')
+                return Found(
+                    KnownCause.TILED_SCALES, f'scales are in the order of {tile} tiles, LAYOUT = "{layout.name}", where rows are declared'
+                )
     return None
 
 

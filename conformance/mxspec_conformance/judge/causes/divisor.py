@@ -45,7 +45,10 @@ def missing_tensor_scale(seen: Seen) -> Found | None:
     """Whether elements are divided by the block scale alone."""
     if not _explains(seen, lambda d: dict.fromkeys(d.bound, np.float32(1))):
         return None
-    return Found(KnownCause.TENSOR_SCALE_LEFT_OUT, "elements are divided by the block scale alone: the tensor scale is in the block scales, and left out of the elements")
+    return Found(
+        KnownCause.TENSOR_SCALE_LEFT_OUT,
+        "elements are divided by the block scale alone: the tensor scale is in the block scales, and left out of the elements",
+    )
 
 
 def _explains(seen: Seen, change: _Change) -> bool:
@@ -69,7 +72,10 @@ def uncaught_zero(seen: Seen) -> Found | None:
     if len(magnitudes) != 1 or 0 in magnitudes or not seen.explains(answers):
         return None
     (code,) = magnitudes
-    return Found(KnownCause.ZERO_SCALE, f"in blocks whose scale byte is 00 every element becomes code {code:02x}: division by a scale of zero is not caught")
+    return Found(
+        KnownCause.ZERO_SCALE,
+        f"in blocks whose scale byte is 00 every element becomes code {code:02x}: division by a scale of zero is not caught",
+    )
 
 
 def unclamped_scale(seen: Seen) -> Found | None:
@@ -90,7 +96,9 @@ def _multiply_by_infinity(divided: Divided, least: float, changed: Mapping[str, 
     """Zeros times infinity are NaN, of which each conversion makes what it likes."""
     x, amax = divided.rows.x, np.abs(divided.rows.x).max(axis=1, keepdims=True).astype(np.float64)
     small = (amax > 0) & (amax < least)
-    codes = divided.encode(np.where(small & (x != 0), np.copysign(np.finfo(np.float32).max, x), divided.scaled).astype(divided.scaled.dtype), **changed)
+    codes = divided.encode(
+        np.where(small & (x != 0), np.copysign(np.finfo(np.float32).max, x), divided.scaled).astype(divided.scaled.dtype), **changed
+    )
     return np.where(small & (x == 0), divided.rows.codes, codes)
 
 

@@ -28,7 +28,10 @@ def lost_sticky_bit(seen: Seen) -> Found | None:
     """Whether of a quotient only one bit beyond the last place is looked at; everywhere, or below the smallest normal number."""
     element = seen.fmt.element
     normal = float(element.magnitude(1 << element.mantissa_bits))
-    for cause, where, below in ((KnownCause.STICKY_LOST, "", np.inf), (KnownCause.COARSE_BELOW, "below the smallest normal number ", normal)):
+    for cause, where, below in (
+        (KnownCause.STICKY_LOST, "", np.inf),
+        (KnownCause.COARSE_BELOW, "below the smallest normal number ", normal),
+    ):
         if seen.explains_codes(d.encode(_cut_to_half_steps(d.scaled, element, below)) for d in seen.divided):
             text = f"{where}one bit beyond the last place is looked at, and what lies under it is lost: more than a tie counts as a tie"
             return Found(cause, text if where else f"the sticky bit is lost: {text}")
@@ -49,7 +52,10 @@ def whole_numbers(seen: Seen) -> Found | None:
         return None
     for (rounding, words), lowest in product(ROUNDING_TEXT.items(), (False, True)):
         if seen.explains_codes(_count_steps(d, element, rounding, lowest=lowest) for d in seen.divided):
-            return Found(KnownCause.WHOLE_NUMBERS, f"elements are x / scale as whole numbers, {words}: the factor 2^{1 - element.mantissa_bits} of the format is left out")
+            return Found(
+                KnownCause.WHOLE_NUMBERS,
+                f"elements are x / scale as whole numbers, {words}: the factor 2^{1 - element.mantissa_bits} of the format is left out",
+            )
     return None
 
 
@@ -68,7 +74,9 @@ def own_overflow(seen: Seen) -> Found | None:
     if element.nan_code is None or not seen.explains_codes(d.encode(overflow=Overflow.OWN) for d in seen.divided):
         return None
     what = "NaN" if element.inf_code is None else "infinity"
-    return Found(KnownCause.OWN_OVERFLOW, f"quotients beyond {float(element.max_value):g} become {what}: they are not clamped before the conversion")
+    return Found(
+        KnownCause.OWN_OVERFLOW, f"quotients beyond {float(element.max_value):g} become {what}: they are not clamped before the conversion"
+    )
 
 
 def reserved_exponent(seen: Seen) -> Found | None:
@@ -80,10 +88,15 @@ def reserved_exponent(seen: Seen) -> Found | None:
     for instead in (first - 1, first):
         every = np.arange(256)
         magnitude = every & (element.sign_bit - 1)
-        table: Codes = np.where((magnitude >= first) & (magnitude <= element.max_code), every & element.sign_bit | instead, every).astype(np.uint8)
+        table: Codes = np.where((magnitude >= first) & (magnitude <= element.max_code), every & element.sign_bit | instead, every).astype(
+            np.uint8
+        )
         if seen.explains_codes(table[d.encode()] for d in seen.divided):
             largest = float(element.magnitude(first - 1))
-            return Found(KnownCause.TOP_RESERVED, f"elements end at {largest:g}: the largest exponent is reserved for infinity and NaN, as in IEEE 754")
+            return Found(
+                KnownCause.TOP_RESERVED,
+                f"elements end at {largest:g}: the largest exponent is reserved for infinity and NaN, as in IEEE 754",
+            )
     return None
 
 
@@ -91,7 +104,9 @@ def half_added(seen: Seen) -> Found | None:
     """Whether elements are floor(steps + 0.5), with the sum in float32, which rounds it before it is cut."""
     for rounding, words in ((Rounding.RNA, ""), (Rounding.RNE, ", and exact ties are then taken back to even")):
         if seen.explains_codes(d.encode(add_half_floor_f32=True, rounding=rounding) for d in seen.divided):
-            return Found(KnownCause.HALF_ADDED, f"elements are floor(v + 0.5) in float32: the sum rounds up what lies just below a tie{words}")
+            return Found(
+                KnownCause.HALF_ADDED, f"elements are floor(v + 0.5) in float32: the sum rounds up what lies just below a tie{words}"
+            )
     return None
 
 

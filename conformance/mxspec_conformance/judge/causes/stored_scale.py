@@ -85,7 +85,10 @@ _NEAR_ROOT = 2.0**-16
 def nearest_log2(seen: Seen) -> Found | None:
     """Whether the scale is the power of two nearest to amax / M, or to amax / 2^emax, in log2."""
     element = seen.fmt.element
-    for words, largest in ((f"amax / {float(element.max_value):g}", float(element.max_value)), (f"amax / 2^{element.emax}", 2.0**element.emax)):
+    for words, largest in (
+        (f"amax / {float(element.max_value):g}", float(element.max_value)),
+        (f"amax / 2^{element.emax}", 2.0**element.emax),
+    ):
         if is_cause(_round_log2(maxima, largest) for maxima in seen.maxima(seen.profile)):
             return Found(KnownCause.SCALE_NEAREST_LOG2, f"scale: {words} rounded to the nearest power of two in log2, round(log2(v))")
     return None

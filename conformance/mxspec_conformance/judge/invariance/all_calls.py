@@ -15,9 +15,7 @@ from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 
 
-def judge_calls(
-    session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool], scorecard: Scorecard
-) -> dict[str, Failure]:
+def judge_calls(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool], scorecard: Scorecard) -> dict[str, Failure]:
     """Enter the calls of `quantize` or `dequantize`; returns the first one that differs, by requirement.
 
     pools: the answered blocks; what the target was never asked alone is not asked here.

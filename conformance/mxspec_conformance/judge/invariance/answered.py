@@ -189,13 +189,7 @@ def keep_call(
     column where the axis is 0.
     """
     kind = (
-        CallKind.ARRANGED
-        if arrangement != "contiguous"
-        else CallKind.AXIS
-        if axis == 0
-        else CallKind.WIDE
-        if width > 1
-        else CallKind.SIZE
+        CallKind.ARRANGED if arrangement != "contiguous" else CallKind.AXIS if axis == 0 else CallKind.WIDE if width > 1 else CallKind.SIZE
     )
     return CallFailure(
         failure.case, failure.given, failure.expected, failure.returned, failure.steps, failure.also, failure.snippet,

@@ -72,8 +72,23 @@ SIZES: tuple[Size, ...] = (
     *(
         Size(rows, columns, "columns of models that people run")
         for rows, columns in (
-            (2, 2880), (64, 2880), (16, 2048), (16, 4096), (3, 5120), (4, 6144), (1, 7168), (17, 7168), (8, 2560), (5, 3072),
-            (2, 11008), (1, 14336), (33, 1536), (2, 3584), (2, 13824), (2, 18944), (1, 28672),
+            (2, 2880),
+            (64, 2880),
+            (16, 2048),
+            (16, 4096),
+            (3, 5120),
+            (4, 6144),
+            (1, 7168),
+            (17, 7168),
+            (8, 2560),
+            (5, 3072),
+            (2, 11008),
+            (1, 14336),
+            (33, 1536),
+            (2, 3584),
+            (2, 13824),
+            (2, 18944),
+            (1, 28672),
         )
     ),
     Size(4096, 128, "thousands of rows of several blocks"),
@@ -127,7 +142,13 @@ def list_small(k: int) -> list[Size]:
     few = [Size(rows, (1 + rows * 7 % FEW) * k, "every number of rows and of blocks, small") for rows in range(1, FEW + 1)]
     steps = [Size(rows, 3 * k, "whole warps of rows, no power of two") for rows in STEPS]
     ratios = [(64, 64 * n) for n in RATIOS] + [(64 * n, 64) for n in RATIOS]
-    return [*alone, *few, *steps, *(Size(n, n, "square") for n in SQUARES), *(Size(r, c, "one side a multiple of the other") for r, c in ratios)]
+    return [
+        *alone,
+        *few,
+        *steps,
+        *(Size(n, n, "square") for n in SQUARES),
+        *(Size(r, c, "one side a multiple of the other") for r, c in ratios),
+    ]
 
 
 #: Columns for which kernels are compiled alone, in each dtype.
@@ -239,7 +260,19 @@ def list_ragged(k: int) -> list[Laid]:
 
 
 #: Grids of square tiles whose edges are cut short: tiles below each other and side by side, rows and columns that are missing.
-CUT_GRIDS = ((1, 1, 5, 3), (1, 2, 11, 0), (1, 2, 15, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8, 4), (5, 1, 3, 9), (4, 19, 7, 0), (9, 9, 0, 11), (8, 8, 4, 8))
+CUT_GRIDS = (
+    (1, 1, 5, 3),
+    (1, 2, 11, 0),
+    (1, 2, 15, 3),
+    (2, 3, 1, 0),
+    (2, 3, 0, 1),
+    (3, 2, 15, 15),
+    (1, 5, 8, 4),
+    (5, 1, 3, 9),
+    (4, 19, 7, 0),
+    (9, 9, 0, 11),
+    (8, 8, 4, 8),
+)
 
 #: Grids of square tiles: tiles below each other, tiles side by side.
 GRIDS = (
@@ -253,5 +286,3 @@ LARGE_GRIDS = ((3, 128), (64, 64))
 STRIDED = (Size(5, 96, "odd"), Size(128, 128, "aligned", quick=True), Size(67, 2080, "wide"))
 #: The same for fast targets.
 LARGE_STRIDED = Size(259, 1056, "more than 2^18 elements, odd rows")
-
-

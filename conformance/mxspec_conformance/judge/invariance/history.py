@@ -168,12 +168,12 @@ class Workload:
         if not refused.is_refusal or not self.sizes:
             return False
         few = self.draw(next(iter(self.sizes.values())), 0)
-        whole, one = (run_once(partial(self.session.call, self.function, *d.arguments, **d.options)) for d in (drawn.plain or drawn, few.plain or few))
+        whole, one = (
+            run_once(partial(self.session.call, self.function, *d.arguments, **d.options)) for d in (drawn.plain or drawn, few.plain or few)
+        )
         return isinstance(whole, NoAnswer) and whole.is_refusal and not isinstance(one, NoAnswer)
 
-    def judge(
-        self, label: str, drawn: Drawn, answer: Any, *, before: str = "", topic: str = "", view: str = "contiguous"
-    ) -> None:
+    def judge(self, label: str, drawn: Drawn, answer: Any, *, before: str = "", topic: str = "", view: str = "contiguous") -> None:
         """Count the answer to a call; view: how its inputs lay."""
         text = drawn.find_mistake(answer)
         text = text and before + text
@@ -253,13 +253,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         if Verb.REPEAT in verbs and [name] == settled[:1]:
             _repeat(work, name, pair[0])
         if Verb.THREADS in verbs and name in settled:
-            _call_at_once(
-                work,
-                f"{name}: {THREADS} threads",
-                [size] * THREADS,
-                quick=name in work.quick,
-                part=1 if number < 2 else 3,
-            )
+            _call_at_once(work, f"{name}: {THREADS} threads", [size] * THREADS, quick=name in work.quick, part=1 if number < 2 else 3)
     if not settled:
         return
     if Verb.TWINS in verbs:
@@ -270,12 +264,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
             _call_with_others(work, settled[0])
     if Verb.SIZES in verbs and near and len(settled) > 1:
         sizes = [work.sizes[settled[number % len(settled)]] for number in range(THREADS)]
-        _call_at_once(
-            work,
-            f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes",
-            sizes,
-            quick=settled[0] in work.quick,
-        )
+        _call_at_once(work, f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes", sizes, quick=settled[0] in work.quick)
 
 
 def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: bool, quick: bool) -> None:
@@ -339,15 +328,7 @@ def _repeat(work: Workload, name: str, drawn: Drawn) -> None:
         times, seconds = QUICK_REPEATS, QUICK_REPEAT_SECONDS
     label = f"{name}: the same call {times} times"
     found = work.call(
-        work.state,
-        label,
-        "repeated",
-        times,
-        seconds,
-        work.function,
-        *drawn.arguments,
-        quick=name in work.quick,
-        **drawn.options,
+        work.state, label, "repeated", times, seconds, work.function, *drawn.arguments, quick=name in work.quick, **drawn.options
     )
     if found is not None:
         differs, made = found
@@ -355,9 +336,7 @@ def _repeat(work: Workload, name: str, drawn: Drawn) -> None:
         work.settle(work.state, label, ok=differs < 0, text=text)
 
 
-def _call_at_once(
-    work: Workload, label: str, sizes: Sequence[Size], others: Sequence[AtOnce] = (), *, quick: bool, part: int = 1
-) -> None:
+def _call_at_once(work: Workload, label: str, sizes: Sequence[Size], others: Sequence[AtOnce] = (), *, quick: bool, part: int = 1) -> None:
     """A handle may belong to the thread that made it: where calls from other threads are refused, nothing is said."""
     drawn = [work.draw(size, THREAD_CALLS + number) for number, size in enumerate(sizes)]
     calls = [*((work.function, d.arguments, dict(d.options)) for d in drawn), *others]
@@ -395,16 +374,12 @@ def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
         _, given, options = next(islice(_list_twins(work, size, TWIN_CALLS + 1 + turn), turn, None))
         label = f"{name}: after a call that is the same but for {what}"
         if work.keeps(work.state, label, quick=quick):
-            run_once(
-                partial(work.session.call, work.function, *given, **options)
-            )  # what it returns is judged elsewhere
+            run_once(partial(work.session.call, work.function, *given, **options))  # what it returns is judged elsewhere
             _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
         if near and options is drawn.options and _lie_alike(given, drawn.arguments):
             label = f"{name}: where a call lay that is the same but for {what}"
             if work.keeps(work.state, label, quick=quick):
-                answer = run_once(
-                    partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options)
-                )
+                answer = run_once(partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options))
                 # What cannot be asked of the twin cannot be asked where it lay.
                 if not isinstance(answer, NoAnswer):
                     work.judge(label, drawn, answer)
@@ -448,12 +423,8 @@ def _call_with_others(work: Workload, name: str) -> None:
     others = [o for o in list_others(work.session, work.function, work.scorecard.format) if o.function != work.function]
     if not others or min(offered, key=list(OPERATIONS).index) != work.function:
         return
-    answered = [
-        o for o in others if not isinstance(run_once(partial(work.session.call, *o.call, **o.options)), NoAnswer)
-    ]
+    answered = [o for o in others if not isinstance(run_once(partial(work.session.call, *o.call, **o.options)), NoAnswer)]
     if answered:
         own = [work.sizes[name]] * max(THREADS - len(answered), 1)
         label = f"{name}: {len(own) + len(answered)} threads, with calls of {', '.join(dict.fromkeys(o.function for o in answered))}"
-        _call_at_once(
-            work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick
-        )
+        _call_at_once(work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick)

@@ -12,14 +12,7 @@ import numpy as np
 from mxspec.layouts import Layout, get_layout
 from mxspec.layouts.packing import Bytes
 from mxspec.layouts.schema import Field
-from mxspec_conformance.judge.invariance.history import (
-    Drawn,
-    Twin,
-    Workload,
-    judge_history,
-    judge_nothing,
-    judge_refusable,
-)
+from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history, judge_nothing, judge_refusable
 from mxspec_conformance.judge.invariance.items import Items, judge_items
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
 from mxspec_conformance.judge.invariance.reach import SEES_SHAPES
@@ -36,9 +29,7 @@ HELD_SHAPES, OTHERS = ((16, 12), (256, 16), (20, 32), (128, 128), (256, 128), (5
 SEVERAL = ((3, ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256))), (5, ((130, 6), (136, 96), (160, 64), (192, 256))))
 
 
-def judge_layout_calls(
-    session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, *, reads: bool
-) -> None:
+def judge_layout_calls(session: TargetSession, function: str, layout: Layout, scorecard: Scorecard, *, reads: bool) -> None:
     """Enter calls of a packing or unpacking function."""
     if not scorecard.wants("call-size", "memory", "state", "refusal"):
         return
@@ -101,7 +92,14 @@ def _fill(layout: Layout, reads: bool, places: Places) -> Drawn:
 
 
 def _drawn(
-    layout: Layout, arguments: tuple[Any, ...], shape: tuple[int, ...], parts: Sequence[Bytes], data: Bytes, *, reads: bool, before: str = ""
+    layout: Layout,
+    arguments: tuple[Any, ...],
+    shape: tuple[int, ...],
+    parts: Sequence[Bytes],
+    data: Bytes,
+    *,
+    reads: bool,
+    before: str = "",
 ) -> Drawn:
     """A call whose answer is known; before: what stands before what is wrong with it."""
 
@@ -139,9 +137,7 @@ def _show(label: str, layout: Layout, mistake: _Mistake, before: str) -> Failure
     return Failure(case=label, given=given, expected=mistake.expected, returned=mistake.returned, steps=[before + mistake.text])
 
 
-def _make_workload(
-    session: TargetSession, function: str, layout: Layout, items: Items, scorecard: Scorecard, *, reads: bool
-) -> Workload:
+def _make_workload(session: TargetSession, function: str, layout: Layout, items: Items, scorecard: Scorecard, *, reads: bool) -> Workload:
     """Calls that are looked at for what they do to each other."""
     sizes = {f"{m} x {k}": (m, k) for m, k in HELD_SHAPES if items.takes((m, k))}
     # Of bytes that mean nothing a packing function may write any.
@@ -168,6 +164,7 @@ def _ask_several(work: Workload, layout: Layout, items: Items, count: int, shape
 
 def _list_twins(session: TargetSession, layout: Layout, reads: bool, drawn: Drawn) -> Iterator[Twin]:
     """Calls of the same items or bytes in another layout, or in another shape with as many of them."""
+
     def is_alike(other: Layout) -> bool:
         return other is not layout and other.main.part is layout.main.part and len(other.fields) == len(layout.fields)
 

@@ -16,7 +16,9 @@ class Displacement(StrEnum):
     MOVED = "each holds the answer of another block, always as far away"
     EXCHANGED = "each holds the answer of another block"
     SCALES_ZERO = "each holds its codes, and a scale byte of zero: scales are not written, or written as zero"
-    SCALES_ZERO_ELSEWHERE = "each holds its codes, and had a scale byte of zero in the other call: there scales are not written, or written as zero"
+    SCALES_ZERO_ELSEWHERE = (
+        "each holds its codes, and had a scale byte of zero in the other call: there scales are not written, or written as zero"
+    )
     ZERO = "each holds zeros: not written, or written as zero"
     NAN = "each is NaN: what a block with NaN, in this call or an earlier one, left behind"
     OTHER = ""

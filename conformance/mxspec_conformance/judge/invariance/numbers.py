@@ -12,14 +12,7 @@ import numpy as np
 from mxspec.formats import get_scalar
 from mxspec_conformance.judge.invariance import beside_ties
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
-from mxspec_conformance.judge.invariance.history import (
-    Drawn,
-    Verb,
-    Workload,
-    judge_history,
-    judge_nothing,
-    judge_refusable,
-)
+from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history, judge_nothing, judge_refusable
 from mxspec_conformance.judge.invariance.items import Items, judge_items
 from mxspec_conformance.judge.invariance.pace import Budget, Speed, find_budget
 from mxspec_conformance.judge.invariance.pools import Places, draw_places
@@ -96,9 +89,7 @@ def _fill(answered: Answered, places: Places) -> Drawn:
 
 def _make_items(answered: Answered) -> Items:
     zeros = np.flatnonzero(answered.inputs[0] == 0)
-    return Items(
-        width=1, flat=True, fill=partial(_fill, answered), ordinary=np.arange(len(answered.before)), special={"zeros": zeros[:1]}
-    )
+    return Items(width=1, flat=True, fill=partial(_fill, answered), ordinary=np.arange(len(answered.before)), special={"zeros": zeros[:1]})
 
 
 def _make_workload(

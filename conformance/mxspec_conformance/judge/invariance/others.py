@@ -96,12 +96,7 @@ def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
 
 def _related(names: tuple[str, ...], name: str) -> list[str]:
     """The format of which it is the element, or the element of the format; else the first."""
-    alike = [
-        n
-        for n in names
-        for block, one in ((n, name), (name, n))
-        if block in BLOCKS and get_block(block).element.name == one
-    ]
+    alike = [n for n in names for block, one in ((n, name), (name, n)) if block in BLOCKS and get_block(block).element.name == one]
     return [*alike, *names][:1]
 
 
@@ -112,9 +107,7 @@ def _numbers(capabilities: Capabilities) -> npt.NDArray[np.float32]:
 
 def _scaled(capabilities: Capabilities, function: str, fmt: str) -> dict[str, Any]:
     """A tensor scale where there may be one: another than most tensors have."""
-    return (
-        {"tensor_scale": 0.5} if get_block(fmt).has_tensor_scale and capabilities.has(function, "tensor_scale") else {}
-    )
+    return {"tensor_scale": 0.5} if get_block(fmt).has_tensor_scale and capabilities.has(function, "tensor_scale") else {}
 
 
 def _of_blocks(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
@@ -134,11 +127,7 @@ def _of_numbers(capabilities: Capabilities, function: str, element: str) -> Iter
     x = _numbers(capabilities).reshape(-1)
     x = np.abs(x) if element in SCALES else x
     if function == "decode":
-        yield Other(
-            f"decode {element}",
-            function,
-            ((np.arange(x.size) % get_scalar(element).code_count).astype(np.uint8), element),
-        )
+        yield Other(f"decode {element}", function, ((np.arange(x.size) % get_scalar(element).code_count).astype(np.uint8), element))
     elif function == "encode":
         yield Other(f"encode {element}", function, (x, element))
     else:
@@ -161,17 +150,10 @@ def _of_groups(capabilities: Capabilities, function: str, name: str) -> Iterator
 def _of_sparse(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
     group = get_sparse(name).group
     shape = 4 * ROWS, ROWS * group
-    kept, metadata = (
-        np.ones((shape[0], shape[1] // 2), np.uint8),
-        np.full((shape[0], shape[1] // group), FIRST_TWO, np.uint8),
-    )
+    kept, metadata = (np.ones((shape[0], shape[1] // 2), np.uint8), np.full((shape[0], shape[1] // group), FIRST_TWO, np.uint8))
     if function != "decompress":
         # What is to be compressed has been pruned: of zeros nothing is kept.
-        codes = (
-            np.zeros(shape, np.uint8)
-            if function == "compress"
-            else (np.arange(math.prod(shape)) % 4).astype(np.uint8).reshape(shape)
-        )
+        codes = np.zeros(shape, np.uint8) if function == "compress" else (np.arange(math.prod(shape)) % 4).astype(np.uint8).reshape(shape)
         yield Other(f"{function} {name}", function, (codes, name))
     elif not any(n != "unpacked" for n in capabilities.sparse_layout):
         yield Other(f"{function} {name}", function, (kept, metadata, name, shape))
@@ -194,9 +176,7 @@ def _of_product(capabilities: Capabilities, function: str, name: str) -> Iterato
     product = parse_product(name)
     m, n, k = find_sizes(product, capabilities.product_shapes).fit(16, 24, 256)
     sides = _make_side(product.a, m, k), _make_side(product.b, n, k)
-    yield Other(
-        f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0])
-    )
+    yield Other(f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0]))
 
 
 def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
@@ -208,12 +188,7 @@ def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
     codes = (np.arange(rows * stored) % 4).astype(np.uint8).reshape(rows, stored)
     if spec.kind is OperandKind.BLOCK:
         scale = spec.block.scale
-        return Numbers(
-            spec=spec,
-            codes=codes,
-            scales=np.full(shared, scale.bias << scale.mantissa_bits, np.uint8),
-            metadata=metadata,
-        )
+        return Numbers(spec=spec, codes=codes, scales=np.full(shared, scale.bias << scale.mantissa_bits, np.uint8), metadata=metadata)
     dtype = spec.affine.numpy_dtype
     offsets = np.ones(shared, dtype if spec.affine.offset is Offset.BIAS else np.uint8)
     return Numbers(spec=spec, codes=codes, scales=np.ones(shared, dtype), offsets=offsets, metadata=metadata)

@@ -47,7 +47,10 @@ def set_places_apart(
     """The answers, of which those about a place that are not the profile's count as ordinary blocks where the target answers the
     same blocks alike elsewhere: the place is right, and what is wrong is something else.
     """
-    return [_set_apart(session, fmt, item, scorecard) if item.case.topic in PLACES and not is_legal(item, fmt, profile.id) else item for item in seen]
+    return [
+        _set_apart(session, fmt, item, scorecard) if item.case.topic in PLACES and not is_legal(item, fmt, profile.id) else item
+        for item in seen
+    ]
 
 
 def _set_apart(session: TargetSession, fmt: BlockFormat, item: Observed, scorecard: Scorecard) -> Observed:
@@ -217,9 +220,7 @@ def _in_tiles(session: TargetSession, pool: Pool, kind: str) -> Asked:
     # Large tiles come to lie in every row and in every lane, but not in every pair of them.
     across = max(1, min(k, ROLLED // (side * side * k)))
     lane = (np.arange(side)[:, None] * across + np.arange(across)) % k
-    rolled = [
-        [np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, lane[i, j]), (0, 1)) for j in range(across)] for i in range(side)
-    ]
+    rolled = [[np.roll(base if (i + j) % 2 == 0 else base[::-1] / 2, (i, lane[i, j]), (0, 1)) for j in range(across)] for i in range(side)]
     x: npt.NDArray[Any] = np.block(rolled)
     codes, scales = _ask(session, pool, x, block=(side, k))
     got, want = [], []

@@ -60,7 +60,9 @@ def _judge_impossible(calls: BlockCalls, label: str, text: str, *arguments: Any,
     work, after = _work(calls)
     options |= calls.pools[0].answered.kwargs
     quick = quick or calls.is_first_format
-    judge_refusable(work, label, calls.function, *arguments, after=after, find_mistake=lambda _: text, malformed=text, quick=quick, **options)
+    judge_refusable(
+        work, label, calls.function, *arguments, after=after, find_mistake=lambda _: text, malformed=text, quick=quick, **options
+    )
 
 
 def judge_other_dtypes(calls: BlockCalls) -> None:
@@ -191,7 +193,9 @@ def judge_scale_shapes(calls: BlockCalls) -> None:
         _judge_impossible(calls, label, text, codes, given, *rest, quick=shape[0] < rows)
     if capabilities.code_layout == "unpacked":
         way = Way(calls.pools[0])
-        judge_wide_integers(_work(calls)[0], way.draw((6, 4), 24), ("codes", "scales"), after=way.draw((4, 3), 74), quick=calls.is_first_format)
+        judge_wide_integers(
+            _work(calls)[0], way.draw((6, 4), 24), ("codes", "scales"), after=way.draw((4, 3), 74), quick=calls.is_first_format
+        )
     codes, scales, *rest = answered.arguments(draw(32, 32), rows=8)
     half = np.ascontiguousarray(codes[:, : -calls.pools[0].fmt.k // 2]), np.ascontiguousarray(scales[:, :3])
     text = "values came back for scales that are not those of the codes; refuse such a call"
@@ -210,5 +214,13 @@ def judge_wide_integers(work: Workload, drawn: Drawn, names: tuple[str, ...], *,
                 return text and f"{text}, in uint8; refuse other dtypes, or convert them"
 
             judge_refusable(
-                work, f"{name} in {dtype}", work.function, *given, after=after, find_mistake=find_mistake, lost=False, quick=quick, **drawn.options
+                work,
+                f"{name} in {dtype}",
+                work.function,
+                *given,
+                after=after,
+                find_mistake=find_mistake,
+                lost=False,
+                quick=quick,
+                **drawn.options,
             )

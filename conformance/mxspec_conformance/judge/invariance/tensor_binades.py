@@ -70,7 +70,9 @@ def judge_quantize_binades(session: TargetSession, fmt: BlockFormat, profile: Pr
         return session.call("quantize", give(scales), fmt.name, **tensor_argument(scales, session.capabilities))
 
     agrees = lambda got, want: all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))  # noqa: E731
-    return _judge(session, "quantize", profile, Asked(refer, call, agrees, True), scorecard, EXPONENTS_OF_FLOAT16 if dtype == "float16" else EXPONENTS)
+    return _judge(
+        session, "quantize", profile, Asked(refer, call, agrees, True), scorecard, EXPONENTS_OF_FLOAT16 if dtype == "float16" else EXPONENTS
+    )
 
 
 def judge_dequantize_binades(session: TargetSession, fmt: BlockFormat, profile: Profile, scorecard: Scorecard) -> dict[str, Failure]:
@@ -78,7 +80,13 @@ def judge_dequantize_binades(session: TargetSession, fmt: BlockFormat, profile: 
     codes, scales = _list_powers(fmt)
     arguments = codes, scales, fmt.name
     found = run_once(
-        partial(session.call, "output_dtype", "dequantize", *arguments, **tensor_argument(TensorScales.from_amax(KNOWN[0]), session.capabilities))
+        partial(
+            session.call,
+            "output_dtype",
+            "dequantize",
+            *arguments,
+            **tensor_argument(TensorScales.from_amax(KNOWN[0]), session.capabilities),
+        )
     )
     dtype = DTYPES[found if isinstance(found, str) else "float32"]
 
@@ -92,7 +100,9 @@ def judge_dequantize_binades(session: TargetSession, fmt: BlockFormat, profile: 
 
     agrees = lambda got, want: bool(same_values(np.asarray(got, np.float32), want).all())  # noqa: E731
     narrow = np.dtype(dtype) == np.float16
-    return _judge(session, "dequantize", profile, Asked(refer, call, agrees, False), scorecard, EXPONENTS_OF_FLOAT16 if narrow else EXPONENTS)
+    return _judge(
+        session, "dequantize", profile, Asked(refer, call, agrees, False), scorecard, EXPONENTS_OF_FLOAT16 if narrow else EXPONENTS
+    )
 
 
 def _judge(

@@ -90,7 +90,15 @@ def judge_tensor_maxima(session: TargetSession, fmt: str, scorecard: Scorecard) 
 
         x, after = make_tensor((4, 64), 0.37, 1).astype(np.float64), _give(cast_input(alone, dtypes[0]), fmt, wanted)
         judge_refusable(
-            work, "a tensor in float64, which is not offered", "tensor_scale", x, fmt, after=after, find_mistake=find_mistake, lost=False, quick=True
+            work,
+            "a tensor in float64, which is not offered",
+            "tensor_scale",
+            x,
+            fmt,
+            after=after,
+            find_mistake=find_mistake,
+            lost=False,
+            quick=True,
         )
     return first
 

@@ -89,7 +89,12 @@ def judge_product_calls(
 
     def judge(name: str, draw: Callable[[Size, int], Drawn], *verbs: Verb, sizes: Mapping[str, Size] | None = None) -> None:
         work = Workload(
-            session=session, function=OPERATION, scorecard=scorecard, draw=draw, sizes=sizes or {name: None}, chosen_by=(OPERATION, scorecard.format)
+            session=session,
+            function=OPERATION,
+            scorecard=scorecard,
+            draw=draw,
+            sizes=sizes or {name: None},
+            chosen_by=(OPERATION, scorecard.format),
         )
         judge_history(work, verbs)
 

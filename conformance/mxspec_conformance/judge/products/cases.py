@@ -8,12 +8,7 @@ from dataclasses import replace
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.epilogue_cases import list_epilogues, list_wide_epilogues
-from mxspec_conformance.judge.products.extreme_cases import (
-    list_negative_infinities,
-    list_overflows,
-    list_specials,
-    list_subnormals,
-)
+from mxspec_conformance.judge.products.extreme_cases import list_negative_infinities, list_overflows, list_specials, list_subnormals
 from mxspec_conformance.judge.products.far_cases import list_far_cases
 from mxspec_conformance.judge.products.late_cases import list_late_cases
 from mxspec_conformance.judge.products.making import Maker
@@ -88,7 +83,10 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
 def _list_contents_and_ends(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """Contents of operands, lengths of sums, and scales at the ends of their range."""
     yield from list_contents(maker, dtype)
-    yield from (replace(case, out_dtype=dtype) for case in draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16)))
+    yield from (
+        replace(case, out_dtype=dtype)
+        for case in draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16))
+    )
     for case in (*draw_lengths(maker.a, maker.b, maker.sizes, maker.integers), *draw_far_scales(maker.a, maker.b, maker.sizes)):
         yield replace(case, out_dtype=dtype)
 

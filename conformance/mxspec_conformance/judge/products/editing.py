@@ -35,9 +35,7 @@ def cut_length(numbers: Numbers, k: int) -> Numbers:
         "values": k // spec.stored, "codes": k // spec.stored, "scales": k // spec.group, "offsets": k // spec.group,
         "metadata": k if spec.sparsity is None else k // spec.sparsity.group,
     }  # fmt: skip
-    return replace(
-        numbers, **{name: part[:, : lengths[name]] for name in _PARTS if (part := getattr(numbers, name)) is not None}
-    )
+    return replace(numbers, **{name: part[:, : lengths[name]] for name in _PARTS if (part := getattr(numbers, name)) is not None})
 
 
 def clear_stretch(numbers: Numbers, start: int, length: int) -> Numbers:

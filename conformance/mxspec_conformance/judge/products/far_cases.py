@@ -64,7 +64,9 @@ def _list_full_width(maker: Maker) -> Iterator[ProductCase]:
         if writer is maker.a:
             codes[:] = writer.code_of(0.0)
             codes[np.arange(rows), np.arange(rows) % run] = writer.code_of(1.0)
-            codes[np.arange(rows), k - 1 - np.arange(rows) % run] = [writer.code_of(-1.0 if i % 2 and writer.has(-1.0) else 1.0) for i in range(rows)]
+            codes[np.arange(rows), k - 1 - np.arange(rows) % run] = [
+                writer.code_of(-1.0 if i % 2 and writer.has(-1.0) else 1.0) for i in range(rows)
+            ]
         sides.append(writer.numbers(codes, exponents))
     yield ProductCase(topic="sum", label=f"a large number and a small one, k = {k}", a=sides[0], b=sides[1])
 
@@ -158,4 +160,3 @@ def _list_added_nan(maker: Maker, dtype: str) -> Iterator[ProductCase]:
                 options = {**options, name: added}
         sides = sides or _ones(maker, (m, n), k, (0, 0))
         yield ProductCase(topic="nan", label=f"a NaN in {label}", a=sides[0], b=sides[1], options=options)
-

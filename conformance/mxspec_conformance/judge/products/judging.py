@@ -19,22 +19,8 @@ from mxspec_conformance.judge.products.cases import ProductCase, list_cases, lis
 from mxspec_conformance.judge.products.large_calls import judge_large_calls
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
 from mxspec_conformance.judge.products.mistakes.mistake import pick_places
-from mxspec_conformance.judge.products.reference import (
-    Reference,
-    allow,
-    is_same_factor,
-    list_contracts,
-    make_sides,
-    refer,
-    round_exactly,
-)
-from mxspec_conformance.judge.products.shrinking import (
-    Wrong,
-    describe_places,
-    describe_wrong,
-    find_wrong,
-    shrink_product,
-)
+from mxspec_conformance.judge.products.reference import Reference, allow, is_same_factor, list_contracts, make_sides, refer, round_exactly
+from mxspec_conformance.judge.products.shrinking import Wrong, describe_places, describe_wrong, find_wrong, shrink_product
 from mxspec_conformance.judge.products.whole_calls import judge_whole_call
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
@@ -221,9 +207,7 @@ def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], 
     return best
 
 
-def list_fitting(
-    asked: Sequence[Asked], contracts: Sequence[OperandContract], judged: Accumulator
-) -> tuple[OperandContract, ...]:
+def list_fitting(asked: Sequence[Asked], contracts: Sequence[OperandContract], judged: Accumulator) -> tuple[OperandContract, ...]:
     """Every contract under which no case is wrong, the first of them first; where there is none, that of the fewest wrong cases."""
     best = find_contract(asked, contracts, judged)
     order = [x for x in asked if x.case.topic != "scale-code"]
@@ -323,9 +307,7 @@ def name_mistakes(
         with np.errstate(all="ignore"):
             left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in others)]
             # What becomes of every output, or shows in no number alone, would show in the wrong cases of other topics, too.
-            left = [
-                m for m in left if (m.outputs is None and not special) or all(_may_show(m, x, accumulator, contract) for x in unlike)
-            ]
+            left = [m for m in left if (m.outputs is None and not special) or all(_may_show(m, x, accumulator, contract) for x in unlike)]
         explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
         named |= {id(x): explained for x in group}
     return named
@@ -386,5 +368,3 @@ def _describe(
     for text in dict.fromkeys(e.text for e in mistakes):
         result.deviations.append(text)
     return result
-
-

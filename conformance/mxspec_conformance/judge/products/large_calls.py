@@ -105,7 +105,10 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
             yield _draw(maker, (m, n, k), dtype)
         yield from _draw_by_block(maker, dtype)
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
-            sides = [_write(writer, writer.pick(_list_small(writer), rows, k), np.zeros((rows, 1), int)) for writer, rows in ((maker.a, m), (maker.b, n))]
+            sides = [
+                _write(writer, writer.pick(_list_small(writer), rows, k), np.zeros((rows, 1), int))
+                for writer, rows in ((maker.a, m), (maker.b, n))
+            ]
             yield _add(_multiply(f"{m} x {n} x {k}, {dtype}", dtype, sides[0], sides[1]), label, options)
     for rows, columns in _COUNTED:
         m, n, k = maker.sizes.fit(rows, columns, 1)

@@ -60,7 +60,9 @@ def list_memory(maker: Maker, rows_of_a: int = 7, rows_of_b: int = 9) -> Iterato
 def _list_zeros_under_nan(maker: Maker) -> Iterator[ProductCase]:
     """A block of zeros whose scale is NaN: all of its numbers are. Nothing else is in its row, however wide a tile is."""
     for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        if writer.spec.kind is not OperandKind.BLOCK or any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (writer, other)):
+        if writer.spec.kind is not OperandKind.BLOCK or any(
+            p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (writer, other)
+        ):
             continue
         code = writer.spec.block.scale.nan_code
         if code is None:
@@ -111,4 +113,6 @@ def list_every_bit(maker: Maker, least_rows: int = 12) -> Iterator[ProductCase]:
         numbers: Numbers = writer.quantized(signed)
         ones = hot.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
         a, b = (numbers, ones) if side == "a" else (ones, numbers)
-        yield ProductCase(topic="identity", label=f"one-hot rows, every bit of {side}{'' if least_rows == 12 else f', {rows} rows'}", a=a, b=b)
+        yield ProductCase(
+            topic="identity", label=f"one-hot rows, every bit of {side}{'' if least_rows == 12 else f', {rows} rows'}", a=a, b=b
+        )

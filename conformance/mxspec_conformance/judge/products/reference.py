@@ -96,9 +96,7 @@ def allow(reference: Reference, case: ProductCase, accumulator: Accumulator) -> 
     sums = reference.sums
     if accumulator.promoted:
         sums = replace(sums, aligned=dot.sum_alignments(reference.a, reference.b))
-    return dot.allow_outputs(
-        sums, accumulator, case.out_dtype, tensor_scale=reference.tensor_scale, epilogue=epilogue
-    )
+    return dot.allow_outputs(sums, accumulator, case.out_dtype, tensor_scale=reference.tensor_scale, epilogue=epilogue)
 
 
 def is_same_factor(one: Factor, other: Factor) -> bool:

@@ -23,14 +23,18 @@ def list_block_scales(maker: Maker) -> Iterator[ProductCase]:
         run = math.lcm(maker.a.run, maker.b.run)
         m, n, k = maker.sizes.fit(11, 14, k_least * run)
         power = maker.draw.permutation(np.resize(np.arange(low, high + 1), max(k // run, high - low + 1)))[: k // run]
-        exponents = [np.tile(np.repeat(sign * power, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, maker.a, m), (-1, maker.b, n))]
+        exponents = [
+            np.tile(np.repeat(sign * power, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, maker.a, m), (-1, maker.b, n))
+        ]
         a = maker.a.numbers(maker.integers(maker.a, m, k), exponents[0])
         b = maker.b.numbers(maker.integers(maker.b, n, k), exponents[1])
         yield ProductCase(topic="block-scale", label=f"reciprocal block scales {number}, k = {k}", a=a, b=b)
     if maker.a.reaches_far and maker.b.reaches_far:
         m, n, k = maker.sizes.fit(5, 6, 4 * run)
         far = np.where(np.arange(k // run) % 2, 30, -30)
-        exponents = [np.tile(np.repeat(sign * far, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, maker.a, m), (-1, maker.b, n))]
+        exponents = [
+            np.tile(np.repeat(sign * far, run // writer.run), (rows, 1)) for sign, writer, rows in ((1, maker.a, m), (-1, maker.b, n))
+        ]
         a = maker.a.numbers(maker.integers(maker.a, m, k), exponents[0])
         b = maker.b.numbers(maker.integers(maker.b, n, k), exponents[1])
         yield ProductCase(topic="block-scale", label="reciprocal block scales beyond float16", a=a, b=b)

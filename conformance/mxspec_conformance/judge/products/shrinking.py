@@ -38,9 +38,7 @@ class Wrong:
     place: tuple[int, int]
 
 
-def find_wrong(
-    case: ProductCase, output: Any, accumulator: Accumulator, contract: OperandContract
-) -> tuple[int, int] | None:
+def find_wrong(case: ProductCase, output: Any, accumulator: Accumulator, contract: OperandContract) -> tuple[int, int] | None:
     """The first output that is not allowed; None where all are, or none came."""
     if not isinstance(output, np.ndarray):
         return None
@@ -137,10 +135,7 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: OperandCont
         steps=_list_terms(reference.a.odd[i], reference.b.odd[j]),
         snippet=_make_snippet(wrong),
         product=store_product(
-            StoredProduct(
-                case=case, place=(i, j), accumulator=accumulator.name, contract=contract,
-                returned=wrong.output[i : i + 1, j],
-            )
+            StoredProduct(case=case, place=(i, j), accumulator=accumulator.name, contract=contract, returned=wrong.output[i : i + 1, j])
         ),
     )
 
@@ -173,7 +168,9 @@ def _make_snippet(wrong: Wrong) -> str:
             lines.append(f"{side} = {operand}")
         else:
             given = {f.name: getattr(operand, f.name) for f in fields(operand)}
-            lines += fit_call(f"{side} = Side", [f"{n}={v!r}" for n, v in given.items() if v is not None or n in ("scales", "tensor_scale")])
+            lines += fit_call(
+                f"{side} = Side", [f"{n}={v!r}" for n, v in given.items() if v is not None or n in ("scales", "tensor_scale")]
+            )
     options = [f"{name}={name if name in made else repr(value)}" for name, value in case.options.items()]
     lines += fit_call("values = k.matmul", ["a", "b", f'"{case.out_dtype}"', *options])
     return "\n".join([*lines, f"print(values[{wrong.place[0]}, {wrong.place[1]}])"])

@@ -29,7 +29,9 @@ def list_sums(maker: Maker) -> Iterator[ProductCase]:
     ones = [writer.numbers(np.full((rows, k), writer.code_of(1.0))) for writer, rows in ((maker.a, m), (maker.b, n))]
     yield ProductCase(topic="sum", label=f"ones, k = {k}", a=ones[0], b=ones[1])
     signs = maker.integers(maker.a, m, k, bits=10)
-    yield ProductCase(topic="sum", label="small integers", a=maker.a.numbers(signs), b=maker.b.numbers(maker.integers(maker.b, n, k, bits=10)))
+    yield ProductCase(
+        topic="sum", label="small integers", a=maker.a.numbers(signs), b=maker.b.numbers(maker.integers(maker.b, n, k, bits=10))
+    )
     a, b = (maker.positive(writer, rows, k) for writer, rows in ((maker.a, m), (maker.b, n)))
     yield ProductCase(topic="sum", label="integers of one sign", a=a, b=b)
 

@@ -13,9 +13,7 @@ from mxspec_conformance.targets.operands import Numbers, OperandSpec
 Codes = npt.NDArray[np.uint8]
 
 
-def choose_places(
-    wanted: npt.NDArray[np.bool_], sparsity: Sparsity, draw: np.random.Generator, keep: int | None = None
-) -> Codes:
+def choose_places(wanted: npt.NDArray[np.bool_], sparsity: Sparsity, draw: np.random.Generator, keep: int | None = None) -> Codes:
     """Nibbles [rows, groups] that keep of each group what is wanted, as far as two items or pairs can, and others at random.
 
     keep: a place along k that every row keeps.

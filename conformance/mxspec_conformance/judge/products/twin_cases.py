@@ -26,7 +26,13 @@ _WIDE = ((1, 131), (131, 1))
 
 def list_twin_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
     """dtypes: of the outputs, the first one first. Each case has its own."""
-    for case in (*_list_kept(maker), *_list_equal_codes(maker), *_list_long(maker), *_list_factors(maker, dtypes[0]), *_list_beside_zeros(maker)):
+    for case in (
+        *_list_kept(maker),
+        *_list_equal_codes(maker),
+        *_list_long(maker),
+        *_list_factors(maker, dtypes[0]),
+        *_list_beside_zeros(maker),
+    ):
         yield replace(case, out_dtype=dtypes[0])
     yield from _list_other_outputs(maker, dtypes)
 
@@ -52,7 +58,12 @@ def _list_equal_codes(maker: Maker) -> Iterator[ProductCase]:
         return
     codes = maker.integers(maker.a, m, k)
     powers = np.arange(m) % 3
-    yield ProductCase(topic="block-scale", label="equal codes under other scales", a=maker.a.numbers(codes, np.repeat(powers[:, None], k // maker.a.run, axis=1)), b=maker.b.numbers(codes))
+    yield ProductCase(
+        topic="block-scale",
+        label="equal codes under other scales",
+        a=maker.a.numbers(codes, np.repeat(powers[:, None], k // maker.a.run, axis=1)),
+        b=maker.b.numbers(codes),
+    )
 
 
 def _list_long(maker: Maker) -> Iterator[ProductCase]:

@@ -50,7 +50,9 @@ def draw_edges(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integ
     """Every size beside that of a tile, of either side, once."""
     wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
-        yield ProductCase(topic="shape", label=f"{m} x {n} x {k}, beside a tile", a=a.numbers(integers(a, m, k)), b=b.numbers(integers(b, n, k)))
+        yield ProductCase(
+            topic="shape", label=f"{m} x {n} x {k}, beside a tile", a=a.numbers(integers(a, m, k)), b=b.numbers(integers(b, n, k))
+        )
 
 
 def draw_lengths(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
@@ -84,7 +86,9 @@ def draw_vectors(a: OperandWriter, b: OperandWriter, sizes: Sizes, draw: np.rand
         yield ProductCase(topic="interval", label=f"normal, {m} x {n} x {k}", a=a.quantized(x), b=b.quantized(w))
 
 
-def draw_epilogues(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str) -> Iterator[ProductCase]:
+def draw_epilogues(
+    a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers, takes: Set[str], dtype: str
+) -> Iterator[ProductCase]:
     """C and bias, alone and together with factors, in each shape; no two of their rows and columns are alike."""
     step = math.lcm(sizes.m, sizes.n)  # a square that is taken as it is
     side = -(-_SQUARE // step) * step
@@ -103,7 +107,14 @@ def draw_added_memory(
     sides = a.numbers(integers(a, m, k)), b.numbers(integers(b, n, k))
     for label, options in list_options(m, n, takes, dtype)[-1:]:
         for arrangement in _ARRANGEMENTS:
-            yield ProductCase(topic="memory", label=f"{label}{among} in memory: {arrangement}", a=sides[0], b=sides[1], options=options, before=("arranged", arrangement))
+            yield ProductCase(
+                topic="memory",
+                label=f"{label}{among} in memory: {arrangement}",
+                a=sides[0],
+                b=sides[1],
+                options=options,
+                before=("arranged", arrangement),
+            )
 
 
 def list_options(m: int, n: int, takes: Set[str], dtype: str) -> list[tuple[str, dict[str, Any]]]:

@@ -165,9 +165,7 @@ def _enter_contract(answer: Answer, fmt: BlockFormat, scorecard: Scorecard) -> N
     beyond = np.abs(answer.quotients) > float(element.max_value)
     if element.twos_complement:  # the lowest code may be used from -127/64 down
         right |= (answer.codes == element.sign_bit) & beyond & (answer.quotients < 0)
-    zero_blocks = np.repeat(
-        ~answer.draws.x.reshape(len(answer.codes), -1, fmt.k).any(axis=-1), fmt.k, axis=-1
-    )
+    zero_blocks = np.repeat(~answer.draws.x.reshape(len(answer.codes), -1, fmt.k).any(axis=-1), fmt.k, axis=-1)
     zeros = np.isin(answer.codes, answer.zeros)
     clear = answer.clear
     kinds = {

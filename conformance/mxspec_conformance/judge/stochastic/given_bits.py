@@ -53,9 +53,7 @@ class Rows:
     tensor: TensorScales | None
 
 
-def judge_random_bits(
-    session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile], scorecard: Scorecard
-) -> dict[str, Failure]:
+def judge_random_bits(session: TargetSession, fmt: BlockFormat, profiles: Sequence[Profile], scorecard: Scorecard) -> dict[str, Failure]:
     """Enter rows of the vectors with words on either side of where each number turns, in calls of several shapes.
 
     profiles: by the first of them, or by the next one that explains every answer: scales alone do not tell profiles apart that
@@ -141,9 +139,7 @@ def _judge_rows(session: TargetSession, fmt: BlockFormat, profile: Profile, rows
 
     def call(items: Sequence[int]) -> list[Any]:
         chosen = list(items)
-        codes, scales = session.call(
-            "quantize", cast_input(rows.x[chosen], dtype), fmt.name, random_bits=rows.words[chosen], **extra
-        )
+        codes, scales = session.call("quantize", cast_input(rows.x[chosen], dtype), fmt.name, random_bits=rows.words[chosen], **extra)
         return list(zip(codes, scales[:, 0], strict=True))
 
     answers = run_bisected(list(range(len(rows.labels))), call)
@@ -265,11 +261,21 @@ def _judge_places(session: TargetSession, fmt: BlockFormat, profile: Profile, ro
         held = np.flatnonzero(is_representable(rows.x, dtype).all(axis=1))
         if held.size:
             calls.append((f"a large call in {dtype}", dtype, held[drawn % held.size], ()))
-    calls += [(f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a)) for a in ("fortran", "columns", "reversed")]
+    calls += [
+        (f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a)) for a in ("fortran", "columns", "reversed")
+    ]
     for name, dtype, chosen, before in calls:
         x, words = rows.x[chosen].reshape(len(chosen) // 4, -1), rows.words[chosen].reshape(len(chosen) // 4, -1)
         answer = run_once(
-            partial(session.call, *before, "quantize", cast_input(x, dtype), fmt.name, random_bits=words, **tensor_argument(rows.tensor, capabilities))
+            partial(
+                session.call,
+                *before,
+                "quantize",
+                cast_input(x, dtype),
+                fmt.name,
+                random_bits=words,
+                **tensor_argument(rows.tensor, capabilities),
+            )
         )
         if not isinstance(answer, NoAnswer):
             codes, scales = (np.ascontiguousarray(a) for a in answer)
@@ -328,9 +334,7 @@ def _judge_shape(
         given, bits, extra["axis"] = given.T, bits.T, 0
     arguments = cast_input(np.ascontiguousarray(given), dtype), fmt.name
     label = f"all rows, {name}"
-    (answer,) = run_bisected(
-        [0], lambda _: [session.call("quantize", *arguments, random_bits=np.ascontiguousarray(bits), **extra)]
-    )
+    (answer,) = run_bisected([0], lambda _: [session.call("quantize", *arguments, random_bits=np.ascontiguousarray(bits), **extra)])
     if isinstance(answer, NoAnswer):
         scorecard.count_no_answer(TOPIC, label, answer)
         return

@@ -103,7 +103,13 @@ def list_draws(fmt: BlockFormat, dtype: str, numbers: int, *, seeded: bool) -> l
         Draws("every fraction, seed 0", 0, fill_blocks(all_parts, fmt, numbers, 1), frequencies=True),
         Draws("every fraction, seed 1", 1, fill_blocks(all_parts, fmt, numbers, 2), frequencies=True),
         Draws("halves, seed 5", 5, fill_blocks(halves, fmt, numbers, 3), frequencies=True, independence=True),
-        Draws("halves in many rows, seed 7", 7, fill_blocks(halves, fmt, small // 2, 8).reshape(-1, fmt.k), frequencies=True, independence=True),
+        Draws(
+            "halves in many rows, seed 7",
+            7,
+            fill_blocks(halves, fmt, small // 2, 8).reshape(-1, fmt.k),
+            frequencies=True,
+            independence=True,
+        ),
         Draws("quarters, seed 6", 6, fill_blocks(quarters, fmt, numbers, 4), frequencies=True, independence=True),
     ]
     if seeded:

@@ -24,7 +24,9 @@ def list_known(x: npt.NDArray[np.float32], words: Words, fmt: ScalarFormat, bits
     return list(_list_known(x, words, fmt, bits, rule)) if isinstance(fmt, ElementFormat) else []
 
 
-def _list_known(x: npt.NDArray[np.float32], words: Words, fmt: ElementFormat, bits: int, rule: SrRule) -> Iterator[tuple[Explanation, Codes]]:
+def _list_known(
+    x: npt.NDArray[np.float32], words: Words, fmt: ElementFormat, bits: int, rule: SrRule
+) -> Iterator[tuple[Explanation, Codes]]:
     low, high, fractions = find_neighbours(x, fmt)
     up, _ = goes_up(fractions, words, bits, rule)
     sign = np.where(np.signbit(x), fmt.sign_bit, 0).astype(np.uint8)

@@ -22,16 +22,7 @@ from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.material import Originals
 from mxspec_conformance.lint.against.names import count_heads
 from mxspec_conformance.lint.against.search import explain
-from mxspec_conformance.lint.hypotheses import (
-    AffineHypothesis,
-    Agreement,
-    Basis,
-    CodeOrder,
-    Departure,
-    Explanation,
-    Hypothesis,
-    ScaleOrder,
-)
+from mxspec_conformance.lint.hypotheses import AffineHypothesis, Agreement, Basis, CodeOrder, Departure, Explanation, Hypothesis, ScaleOrder
 from mxspec_conformance.lint.rules import Finding, find
 
 __all__ = [
@@ -105,7 +96,9 @@ def compare(
             found = explain(Case(group, tensor, originals, fused, first))
             turned = originals.turn(tensor, count_heads(checkpoint.headers, group.base))
             if turned is not None and not _is_clean(found):
-                found = max(found, explain(Case(group, turned, originals, fused, first)), key=lambda f: (_is_clean(f), f.agreement.agreeing))
+                found = max(
+                    found, explain(Case(group, turned, originals, fused, first)), key=lambda f: (_is_clean(f), f.agreement.agreeing)
+                )
         explanations.append(found)
         if found.hypothesis.basis is Basis.PROFILE and found.agreement.complete:
             likely = [found.hypothesis.profile, *(p for p in likely if p != found.hypothesis.profile)]
@@ -189,9 +182,7 @@ def _judge(codes: Tensor, found: Explanation, due: str | None) -> Iterator[Findi
 
 def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
     """What happened, in words."""
-    rule = (
-        f"{hypothesis.profile}" if hypothesis.basis is Basis.PROFILE else "codes rounded to nearest under the scales"
-    )
+    rule = f"{hypothesis.profile}" if hypothesis.basis is Basis.PROFILE else "codes rounded to nearest under the scales"
     told = {
         Departure.NIBBLES: "codes with the nibbles of each byte swapped",
         Departure.LANES: "codes with lanes j and j + k/2 in one byte" if hypothesis.codes is CodeOrder.HALVES
@@ -213,9 +204,7 @@ def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
     return f"{told} ({rule})"
 
 
-def _compare_others(
-    checkpoint: Checkpoint, originals: Originals, compared: set[str], parts: set[str]
-) -> Iterator[Finding]:
+def _compare_others(checkpoint: Checkpoint, originals: Originals, compared: set[str], parts: set[str]) -> Iterator[Finding]:
     """Tensors that are not quantized: carried along as they were, or gone. parts: names of those that are."""
     for tensor in checkpoint.grouping.others:
         there = originals.checkpoint.tensors.get(tensor.name) or originals.find_renamed(tensor.name)
@@ -233,17 +222,17 @@ def _compare_others(
 def _compare_plain(tensor: Tensor, there: Tensor, *, also: int = 0) -> Iterator[Finding]:
     """also: what all numbers may have been raised by."""
     plain = tensor.shape == there.shape and {tensor.dtype, there.dtype} <= set(PLAIN_DTYPES)
-    if also and plain and all(
-        np.array_equal(read_plain(tensor, *ends), read_plain(there, *ends) + np.float32(also)) for ends in cut_plain(there)
+    if (
+        also
+        and plain
+        and all(np.array_equal(read_plain(tensor, *ends), read_plain(there, *ends) + np.float32(also)) for ends in cut_plain(there))
     ):
         return
     if (tensor.dtype, tensor.size) == (there.dtype, there.size):
         changed = _count_changed_bytes(tensor, there)
         what = f"{changed} of {tensor.size} bytes are not the original's"
     elif plain:
-        changed = sum(
-            int((read_plain(tensor, *ends) != read_plain(there, *ends)).sum()) for ends in cut_plain(there)
-        )
+        changed = sum(int((read_plain(tensor, *ends) != read_plain(there, *ends)).sum()) for ends in cut_plain(there))
         what = f"is {tensor.dtype}, the original {there.dtype}: {changed} of {count_items(there.shape)} values differ"
     else:
         changed, what = 1, f"is {tensor.dtype} {list(tensor.shape)}, the original {there.dtype} {list(there.shape)}"

@@ -11,14 +11,7 @@ from mxspec.profiles import Profile, get_profile
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.lint.against.candidates import tally
 from mxspec_conformance.lint.against.case import Case
-from mxspec_conformance.lint.against.expecting import (
-    Flags,
-    expect,
-    in_native_kind,
-    is_nearest,
-    list_between,
-    zero_table,
-)
+from mxspec_conformance.lint.against.expecting import Flags, expect, in_native_kind, is_nearest, list_between, zero_table
 from mxspec_conformance.lint.against.material import Codes, Float32s, reorder, whole_runs
 from mxspec_conformance.lint.hypotheses import Agreement, Basis, Hypothesis
 
@@ -45,9 +38,7 @@ class Counting:
         tensor = self.case.original if name is None else self.case.originals.checkpoint.tensors[name]
         return self.case.originals.read(tensor, iter([(start, stop)]), self.case.group.form.format.k)
 
-    def _judge(
-        self, hypothesis: Hypothesis, x: Float32s, codes: Codes, scales: Codes, ends: tuple[int, int]
-    ) -> Flags:
+    def _judge(self, hypothesis: Hypothesis, x: Float32s, codes: Codes, scales: Codes, ends: tuple[int, int]) -> Flags:
         case, fmt = self.case, self.case.group.form.format
         profile = get_profile(hypothesis.profile, fmt)
         scale = self._scale(profile, hypothesis)

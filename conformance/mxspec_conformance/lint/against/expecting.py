@@ -35,9 +35,7 @@ def zero_table(fmt: BlockFormat) -> Codes:
     return table
 
 
-def expect(
-    x: Float32s, fmt: BlockFormat, profile: Profile, scale: TensorScale | None
-) -> tuple[Codes, Codes] | None:
+def expect(x: Float32s, fmt: BlockFormat, profile: Profile, scale: TensorScale | None) -> tuple[Codes, Codes] | None:
     """Codes [n, k], without -0, and scales [n] that a profile gives for blocks [n, k]; None where it refuses NaN among them."""
     policy = profile.steps(with_tensor_scale=scale is not None).element
     refuses = (policy.nan if fmt.element.nan_code is None else policy.nan_own) is NanPolicy.RAISE
@@ -47,9 +45,7 @@ def expect(
     return zero_table(fmt)[found.codes], found.scales.reshape(-1)
 
 
-def is_nearest(
-    x: Float32s, codes: Codes, scales: Codes, fmt: BlockFormat, profile: Profile, scale: TensorScale | None
-) -> Flags:
+def is_nearest(x: Float32s, codes: Codes, scales: Codes, fmt: BlockFormat, profile: Profile, scale: TensorScale | None) -> Flags:
     """Whether each code [n, k] is a nearest one to x divided by the stored scales [n], in the profile's arithmetic."""
     steps = profile.steps(with_tensor_scale=scale is not None)
     bindings = {} if scale is None else bind_arrays(profile, scale)

@@ -82,7 +82,13 @@ PRODUCT_RULES: tuple[ProductRule, ...] = (
 )  # fmt: skip
 
 #: The forms that a rule may be stated in -> the keys that it has.
-_FORMS = {"cosine": ("cosine",), "sqnr": ("sqnr",), "norm": ("norm",), "rtol": ("rtol", "atol", "misses"), "atol": ("rtol", "atol", "misses")}
+_FORMS = {
+    "cosine": ("cosine",),
+    "sqnr": ("sqnr",),
+    "norm": ("norm",),
+    "rtol": ("rtol", "atol", "misses"),
+    "atol": ("rtol", "atol", "misses"),
+}
 
 
 @lru_cache(maxsize=8)

@@ -54,7 +54,12 @@ class Mistake:
     outputs: Callable[[ProductCase, Floats], Floats | None] | None = None
 
     def explains(
-        self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract = EXACTLY, *,
+        self,
+        case: ProductCase,
+        output: npt.NDArray[Any],
+        accumulator: Accumulator,
+        contract: OperandContract = EXACTLY,
+        *,
         first: Places | None = None,
     ) -> bool:
         """Whether a kernel of the class and contract that makes this mistake returns these outputs.
@@ -63,14 +68,18 @@ class Mistake:
         """
         return self._returns(case, output, accumulator, contract, elsewhere=False, first=first)
 
-    def fits(
-        self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract = EXACTLY
-    ) -> bool:
+    def fits(self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract = EXACTLY) -> bool:
         """Whether it may return these outputs: also where the mistake cannot be made."""
         return self._returns(case, output, accumulator, contract, elsewhere=True)
 
     def _returns(
-        self, case: ProductCase, output: npt.NDArray[Any], accumulator: Accumulator, contract: OperandContract, *, elsewhere: bool,
+        self,
+        case: ProductCase,
+        output: npt.NDArray[Any],
+        accumulator: Accumulator,
+        contract: OperandContract,
+        *,
+        elsewhere: bool,
         first: Places | None = None,
     ) -> bool:
         changed = self.change(case)

@@ -249,6 +249,7 @@ def _swap_tensor_scales(case: ProductCase, keep: str) -> ProductCase | None:
     kept = case.a.tensor_scale if keep == "a" else case.b.tensor_scale
     return replace(case, a=replace(case.a, tensor_scale=kept), b=replace(case.b, tensor_scale=kept))
 
+
 # All of them.
 
 
@@ -305,7 +306,11 @@ def list_operand_mistakes() -> Iterator[Mistake]:
             yield Mistake(text.format(side=words, place=place), partial(_change_part, "codes", change_codes, sides))
         for text, change_table in ELEMENT_MISTAKES:
             yield Mistake(text.format(side=words), keep_case, partial(_change_table, change_table, sides, False))
-        for what, value in (("is ignored", lambda _: 1.0), ("is applied twice", lambda g: g * g), ("divides", lambda g: 1 / g if g else math.inf)):
+        for what, value in (
+            ("is ignored", lambda _: 1.0),
+            ("is applied twice", lambda g: g * g),
+            ("divides", lambda g: 1 / g if g else math.inf),
+        ):
             yield Mistake(f"the tensor scale of {words} {what}", partial(_tensor_scale, sides=sides, change=value))
     for side in "ab":
         yield Mistake(f"the tensor scale of {side} is used for both sides", partial(_swap_tensor_scales, keep=side))

@@ -29,9 +29,7 @@ def count(case: AffineCase, hypothesis: AffineHypothesis) -> Agreement:
     return tally(case.group.elements, list_runs())
 
 
-def _judge(
-    case: AffineCase, hypothesis: AffineHypothesis, x: np.ndarray, rows: Rows, scales: np.ndarray, offsets: np.ndarray
-) -> Flags:
+def _judge(case: AffineCase, hypothesis: AffineHypothesis, x: np.ndarray, rows: Rows, scales: np.ndarray, offsets: np.ndarray) -> Flags:
     reading = hypothesis.reading
     fmt = replace(case.group.format, dtype=reading.dtype or case.group.format.dtype)
     codes = case.stored.read_codes(rows, reading)

@@ -13,14 +13,7 @@ from mxspec.affine.profiles import default_affine_profile
 from mxspec.affine.schema import AffineProfile
 from mxspec.affine.tensor import AffineTensor
 from mxspec.containers.header import Tensor
-from mxspec_conformance.lint.against.affine.case import (
-    AffineCase,
-    Flags,
-    Rows,
-    expect,
-    is_nearest,
-    merge,
-)
+from mxspec_conformance.lint.against.affine.case import AffineCase, Flags, Rows, expect, is_nearest, merge
 from mxspec_conformance.lint.against.affine.stored import Array
 from mxspec_conformance.lint.against.candidates import Candidate
 from mxspec_conformance.lint.against.material import Float32s

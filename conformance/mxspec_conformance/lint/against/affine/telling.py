@@ -14,7 +14,11 @@ def tell_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
     def name(of: tuple[tuple[str, WordOrder], ...], *wanted: WordOrder) -> str:
         return " and ".join(what for what, order in of if order in wanted)
 
-    moved = ", ".join(f"{what} of the group {'after' if o is GroupOrder.BEFORE else 'before'}" for what, o in places if o in (GroupOrder.BEFORE, GroupOrder.AFTER))
+    moved = ", ".join(
+        f"{what} of the group {'after' if o is GroupOrder.BEFORE else 'before'}"
+        for what, o in places
+        if o in (GroupOrder.BEFORE, GroupOrder.AFTER)
+    )
     turned = " and ".join([*(what for what, o in places if o is GroupOrder.TRANSPOSED), *(["words of codes"] if reading.turned else [])])
     told = {
         Departure.NIBBLES: f"{name(orders, WordOrder.SWAPPED)} with the nibbles of each byte swapped",
