@@ -210,7 +210,7 @@ def judge_sizes(calls: BlockCalls) -> None:
             if answered is not None:
                 special[name], made = np.array([len(made)]), answered
         items = Items(
-            width=pool.fmt.k, fill=partial(fill_blocks, made), ordinary=np.arange(len(pool)), pinned=pool.pinned, special=special,
+            width=pool.fmt.k, fill=partial(fill_blocks, made), ordinary=np.arange(len(pool)), pinned=pool.pinned, pick=pool.draw, special=special,
             list_contents=partial(_list_contents, calls, pool), own_path=not number or not pool.answered.kwargs, budget=calls.budget,
         )  # fmt: skip
         formats = calls.session.capabilities.formats

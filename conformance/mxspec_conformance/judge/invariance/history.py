@@ -418,11 +418,14 @@ def _call_after_others(work: Workload, name: str) -> None:
 
 
 def _call_with_others(work: Workload, name: str) -> None:
-    """A function and the others that the target offers, at once: they may share a workspace. Asked of the first of them."""
-    offered = work.session.capabilities.functions
-    others = [o for o in list_others(work.session, work.function, work.scorecard.format) if o.function != work.function]
-    if not others or min(offered, key=list(OPERATIONS).index) != work.function:
-        return
+    """A function, in others of its formats, and the others that the target offers, at once: they may share a workspace, or a word.
+
+    The others are asked of the first of them.
+    """
+    first = min(work.session.capabilities.functions, key=list(OPERATIONS).index) == work.function
+    plain = {o.name: o for o in list_others(work.session, work.function, work.scorecard.format) if not o.special}
+    own_formats = [o for o in plain.values() if o.function == work.function][:1]
+    others = own_formats + [o for o in plain.values() if first and o.function != work.function]
     answered = [o for o in others if not isinstance(run_once(partial(work.session.call, *o.call, **o.options)), NoAnswer)]
     if answered:
         own = [work.sizes[name]] * max(THREADS - len(answered), 1)

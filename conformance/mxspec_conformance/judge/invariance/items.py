@@ -43,10 +43,10 @@ class Items:
     unit: int = 1
     #: Places [rows, items of a row] -> the call that they fill.
     fill: Callable[[Places], Drawn]
-    #: Those that calls are filled with; those of which nothing is open, of which the last one of a call is, which is lost most often, and
-    #: the one in the middle.
+    #: Those that calls are filled with; those of which nothing is open; and (how many, number, rows) -> which of them fill a call.
     ordinary: Places
     pinned: Places = field(default_factory=lambda: np.zeros(0, np.intp))
+    pick: Callable[[int, int, int], Places] | None = None
     #: Kind -> items that kernels pass over: zeros, NaN.
     special: Mapping[str, Places] = field(default_factory=dict)
     #: Shape -> (content, calls of it) beyond those.
@@ -75,10 +75,8 @@ class Items:
 
     def place(self, shape: Shape, number: int) -> Places:
         """Which items such a call is filled with."""
-        rows, wide = shape
-        place = self.ordinary[draw_places(rows * wide, len(self.ordinary), number)]
-        for at in (rows // 2 * wide + wide // 2, -1) if rows * wide and len(self.pinned) else ():
-            place[at] = self.pinned[place[at] % len(self.pinned)]
+        count = shape[0] * shape[1]
+        place = self.ordinary[draw_places(count, len(self.ordinary), number)] if self.pick is None else self.pick(count, number, shape[0])
         return place.reshape(shape)
 
 

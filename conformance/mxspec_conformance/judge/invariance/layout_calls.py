@@ -42,6 +42,8 @@ def judge_layout_calls(session: TargetSession, function: str, layout: Layout, sc
     judge_history(work)
     for count, shapes in SEVERAL:
         _ask_several(work, layout, items, count, shapes, reads=reads)
+    if session.transport in SEES_SHAPES and reads and work.sizes:
+        _ask_short(work, layout, list(work.sizes.values())[-1])
     if session.transport in SEES_SHAPES and not reads and work.sizes:
         _ask_ragged(work, layout)
         # How many bytes hold nothing is not asked.
@@ -191,6 +193,16 @@ def _ask_ragged(work: Workload, layout: Layout) -> None:
             find_mistake = partial(_find_short, text, items.size * width)
             label = f"{rows} x {columns}, which the layout does not take"
             judge_refusable(work, label, work.function, items, layout.name, find_mistake=find_mistake, lost=False, quick=True)
+
+
+def _ask_short(work: Workload, layout: Layout, shape: tuple[int, int]) -> None:
+    """Half of the bytes that a shape takes, where items lie in the other half, too: refused."""
+    drawn = work.draw(shape, 30)
+    data, half = drawn.arguments[0], len(drawn.arguments[0]) // 2
+    if _mask(layout, shape)[half:].any():
+        text = f"items came back for {half} of {len(data)} bytes; refuse such a call"
+        label = f"{shape[0]} x {shape[1]} items in half of their bytes"
+        judge_refusable(work, label, work.function, data[:half], *drawn.arguments[1:], find_mistake=lambda _: text, lost=False, quick=True)
 
 
 def _find_short(text: str, bits: int, answer: Any) -> str:

@@ -40,6 +40,8 @@ class Other:
     function: str
     arguments: tuple[Any, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether it takes a path of its own: another rounding, dtype or axis, or numbers that are none.
+    special: bool = False
 
     @property
     def call(self) -> tuple[Any, ...]:
@@ -68,9 +70,10 @@ def list_others(session: TargetSession, function: str, name: str) -> Iterator[Ot
         for one in few:
             yield from make(capabilities, other, one)
         if other == function and name in names:
-            yield from _list_own(capabilities, function, name)
+            yield from (replace(call, special=True) for call in _list_own(capabilities, function, name))
         elif other != function and few:
-            yield from (replace(call, name=f"{other} {few[0]}: {call.name}") for call in _list_own(capabilities, other, few[0]))
+            own = _list_own(capabilities, other, few[0])
+            yield from (replace(call, name=f"{other} {few[0]}: {call.name}", special=True) for call in own)
 
 
 def read_name(name: str) -> str:

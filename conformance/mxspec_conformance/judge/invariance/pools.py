@@ -39,19 +39,23 @@ class Pool:
     answered: Answered
     #: (places in the pool, answers) -> which answers are legal although they are others.
     accept: Callable[[Places, npt.NDArray[Any]], Flags] | None = None
-    #: Places of blocks of which nothing is open; empty: of none.
+    #: Places of blocks of which nothing is open, and of those with the largest number in the first lane, and in the last; empty: of none.
     pinned: Places = field(default_factory=lambda: np.zeros(0, np.intp))
+    leading: Places = field(default_factory=lambda: np.zeros(0, np.intp))
+    trailing: Places = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __len__(self) -> int:
         return len(self.answered.before)
 
     def draw(self, count: int, salt: int, rows: int = 1) -> Places:
-        """Blocks for a call; the last one, which is lost most often, and the one in the middle are such whose answer is pinned."""
+        """Blocks for a call; the first and the last one, which are lost most often, and the one in the middle are such whose answer is
+        pinned, the first with its largest number first, the last with it last."""
         place = draw_places(count, len(self), salt)
-        if count and len(self.pinned):
-            across = count // rows
-            for at in (rows // 2 * across + across // 2, -1):
-                place[at] = self.pinned[place[at] % len(self.pinned)]
+        across = count // rows if rows else 0
+        for at, chosen in ((0, self.leading), (rows // 2 * across + across // 2, self.pinned), (-1, self.trailing)) if count else ():
+            chosen = chosen if len(chosen) else self.pinned
+            if len(chosen):
+                place[at] = chosen[place[at] % len(chosen)]
         return place
 
     def extend(self, answers: Array, *further: Array) -> Pool:
@@ -168,14 +172,23 @@ def list_quantize_pools(fmt: BlockFormat, seen: Sequence[Observed], capabilities
                 ),
                 accept=partial(flag_open_at, x, fmt),
                 pinned=_find_pinned(x),
+                leading=_find_pinned(x, 0),
+                trailing=_find_pinned(x, -1),
             )
 
 
-def _find_pinned(x: npt.NDArray[Any]) -> Places:
-    """Blocks of ordinary numbers: neither zero, nor infinite, nor so small or large that their scale is at an end."""
+def _find_pinned(x: npt.NDArray[Any], lane: int | None = None) -> Places:
+    """Blocks of ordinary numbers: neither zero, nor infinite, nor so small or large that their scale is at an end.
+
+    lane: where the largest number lies, which is twice as large as all others.
+    """
     with np.errstate(invalid="ignore"):  # signalling NaN
-        largest = np.abs(x.astype(np.float32)).max(axis=1)
-    return np.flatnonzero((largest > 2.0**-100) & (largest < 2.0**100))
+        magnitudes = np.abs(x.astype(np.float32))
+    largest = magnitudes.max(axis=1)
+    chosen = (largest > 2.0**-100) & (largest < 2.0**100)
+    if lane is not None:
+        chosen &= np.partition(magnitudes, -2, axis=1)[:, -2] < magnitudes[:, lane] / 2
+    return np.flatnonzero(chosen)
 
 
 def list_dequantize_pools(fmt: BlockFormat, tables: Sequence[ObservedTable], capabilities: Capabilities) -> Iterator[Pool]:
