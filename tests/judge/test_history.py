@@ -457,5 +457,5 @@ def test_calls_of_other_functions_are_such_as_a_target_answers(operation: str) -
     others = list(list_others(session, operation, OPERATIONS[operation][1].get("FORMATS", [""])[0]))
     assert {o.function for o in others} >= set(OPERATIONS) - {operation}
     for other in others:
-        if other.name != "a ragged row":
+        if "a ragged row" not in other.name:
             session.call(*other.call, **other.options)

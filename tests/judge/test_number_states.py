@@ -203,7 +203,7 @@ def carrying() -> Any:
     return target(["e4m3"], encode=encode)
 
 
-@pytest.mark.parametrize(("make", "told"), [(zeros_left_out, "zeros first"), (carrying, "numbers between NaN of all ones")])
+@pytest.mark.parametrize(("make", "told"), [(zeros_left_out, "zeros"), (carrying, "numbers between NaN of all ones")])
 def test_what_lies_beside_a_number_is_no_matter(make: Callable[[], Any], told: str) -> None:
     report = check(make(), in_process=True, only="encode/e4m3/call-size")
     (found,) = report.requirements

@@ -49,7 +49,7 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
         return run_once(partial(session.call, "timed", answered.function, *drawn.arguments, **drawn.options))
 
     budget = find_budget(session.transport, call)
-    judge_items(work, replace(_make_items(answered), budget=budget))
+    judge_items(work, replace(_make_items(answered, own_path=not turn), budget=budget))
     if not stored:
         often = {Verb.HOLD, Verb.REPEAT, Verb.THREADS, Verb.SIZES} if budget.speed is Speed.CRAWLING else set()
         judge_history(work, set(Verb) - often)
@@ -87,9 +87,26 @@ def _fill(answered: Answered, places: Places) -> Drawn:
     return Drawn(answered.arguments(flat), answered.kwargs, find_mistake, show)
 
 
-def _make_items(answered: Answered) -> Items:
+def _make_items(answered: Answered, *, own_path: bool = False) -> Items:
     zeros = np.flatnonzero(answered.inputs[0] == 0)
-    return Items(width=1, flat=True, fill=partial(_fill, answered), ordinary=np.arange(len(answered.before)), special={"zeros": zeros[:1]})
+    some = np.flatnonzero(answered.before[:, 0])
+
+    def pick(count: int, number: int, rows: int) -> Places:
+        """The first one is not answered with zero, so that nothing else is left behind for the next call."""
+        place = draw_places(count, len(answered.before), number)
+        place[:1] = some[place[:1] % len(some)] if len(some) else place[:1]
+        return place
+
+    return Items(
+        width=1,
+        flat=True,
+        fill=partial(_fill, answered),
+        ordinary=np.arange(len(answered.before)),
+        pinned=some,
+        pick=pick,
+        special={"zeros": zeros[:1]},
+        own_path=own_path,
+    )
 
 
 def _make_workload(
