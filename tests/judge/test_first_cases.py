@@ -132,6 +132,7 @@ def end_of(function: Any, end: int = 100) -> Any:
     return short
 
 
+@pytest.mark.all_calls
 @pytest.mark.parametrize(
     ("requirement_id", "members", "call"),
     [

@@ -16,10 +16,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 
 def judge_calls(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool], scorecard: Scorecard) -> dict[str, Failure]:
-    """Enter the calls of `quantize` or `dequantize`; returns the first one that differs, by requirement.
-
-    pools: the answered blocks; what the target was never asked alone is not asked here.
-    """
+    """Enter the calls of `quantize` or `dequantize` with answered blocks; returns the first one that differs, by requirement."""
     if not pools:
         return {}
     calls = blocks.start_calls(session, scorecard, pools)

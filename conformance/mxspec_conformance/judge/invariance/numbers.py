@@ -121,9 +121,9 @@ def _make_workload(
     )  # fmt: skip
 
 
-def _judge_special(work: Workload, answered: Answered) -> None:
+def _judge_special(work: Workload, answered: Answered, label: str = "") -> None:
     """Whether a call with NaN, infinities and zeros writes into its input."""
-    label = f"{FEW} numbers with NaN: input afterwards"
+    label = f"{FEW} numbers{label} with NaN: input afterwards"
     if answered.function != "decode" and work.keeps("call-size", label):
         x, element, *words = _draw(answered, FEW, 71).arguments
         x = x.copy()
@@ -172,6 +172,8 @@ def _judge_more(work: Workload, answered: Answered, label: str, budget: Budget, 
     """Numbers that were answered in one small call: some of the sizes, and what calls do to each other."""
     made = _make_workload(work.session, answered, work.scorecard, work.first, label, turn=turn, counts=HISTORY[-2:])
     judge_items(made, replace(_make_items(answered), budget=budget))
+    if Verb.PROBE in verbs:
+        _judge_special(made, answered, label)
     judge_history(made, set(verbs) - ({Verb.THREADS} if work.session.transport not in LOCAL else set()))
 
 
