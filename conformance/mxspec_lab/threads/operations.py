@@ -109,7 +109,7 @@ THREADS: tuple[Thread, ...] = (
         wrap={"quantize": calls.with_keyword("axis", calls.wrong_axis)}, fails=("quantize/mxfp8_e4m3/axis",), names=""),
     Thread(reference="Comfy-Org/comfy-kitchen#41", also=("sgl-project/sglang#23625",), family=_L, operation="quantize", format="nvfp4", profile="nvfp4-te", level=QUICK,
         title="Two FP4 codes share a byte, in either order", wrong="The even code lies in the high nibble where the reader expects it in the low one.",
-        broken=lambda: Packing(layouts.high_first), fixed=lambda: Packing(layouts.pack_nibbles), fails=("quantize/nvfp4/exact",), names="codes of each pair are swapped"),
+        broken=lambda: Packing(layouts.high_first), fixed=lambda: Packing(layouts.pack_nibbles), fails=("quantize/nvfp4/exact",), names="codes lie as in LAYOUT = "),
     Thread(reference="amd/Quark#30", family=_L, operation="pack", format="awq",
         title="int4 weights are stored in plain order under metadata that say AWQ's", wrong="The nibbles of a word are not interleaved.",
         wrap={"pack": layouts.instead(layouts.words_of(layouts.IN_ORDER, True))}, fails=("pack/awq/place",), names="nibbles in plain order"),
