@@ -42,10 +42,10 @@ def test_cheap_calls_are_made_with_and_without_a_tensor_scale(monkeypatch: pytes
     for pool, limit in zip(calls.pools, (cheap, cheap, cheap // OTHERS), strict=True):
         assert (calls.is_cheap(pool, limit), calls.is_cheap(pool, limit + 1)) == (True, False)
     work = calls.make_workload([Way(calls.pools[0])])
-    assert work.keeps("memory", "no label of the file")
+    assert work.keeps("memory")
     with use_selection(quick_selection()):
-        assert work.keeps("memory", "no label of the file", quick=True)
-        assert not work.keeps("memory", "no label of the file")
+        assert work.keeps("memory", quick=True)
+        assert not work.keeps("memory")
 
 
 def test_of_other_formats_fewer_calls_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from mxspec.formats import BLOCKS
 from mxspec_conformance.atlas.entries import Entry, is_current, make_entry
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.observations.selection import CALLS, Selection, quick_selection
+from mxspec_conformance.observations.selection import Selection
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.cases import load_decode_cases, load_encode_cases, load_quantize_cases, load_scale_cases
 from mxspec_vectors.files import list_result_digests
@@ -87,7 +87,7 @@ def choose_tenth(document: Mapping[str, Any]) -> Selection:
     """A tenth of the cases of every file: drawn by the result itself, so that whoever makes it cannot choose them."""
     seed = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
     chance = random.Random(seed)
-    labels: dict[tuple[str, str], frozenset[str]] = {key: names for key, names in quick_selection().labels.items() if key[0] == CALLS}
+    labels: dict[tuple[str, str], frozenset[str]] = {}
     formats = [f for f in document["target"]["capabilities"].get("formats", ()) if f in BLOCKS]
     elements = document["target"]["capabilities"].get("elements", ())
     for operation, load in _LOADERS:

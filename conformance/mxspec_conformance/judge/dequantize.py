@@ -23,7 +23,7 @@ from mxspec_conformance.judge.invariance.pools import list_neighbours
 from mxspec_conformance.judge.misreadings import name_table
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.observations.tables import ObservedTable, TableCase, Values, rotated_table, same_values
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -228,7 +228,7 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
     in_table = bool(scorecard.tally("code").failing)  # whose case then is the one to show
     for number, codes in enumerate(np.array_split(every, -(-every.size // largest)) if len(every[0]) <= largest else ()):
         label = f"every pair of adjacent codes{f', {number + 1}' if number else ''}"
-        if not keeps_call(CALLS, f"dequantize/{fmt.name}", label, quick=fmt.element.bits < 8):
+        if not makes_call(quick=fmt.element.bits < 8):
             continue
         scales = np.full((len(codes), codes.shape[1] // fmt.k), scale, np.uint8)
         answer = run_once(partial(session.call, "dequantize", codes, scales, fmt.name, **table.kwargs))

@@ -20,7 +20,7 @@ from mxspec_conformance.counterexample.evidence import show_conversion
 from mxspec_conformance.judge.scalars import keep_encoded
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.topics import Level, topic_level
@@ -50,7 +50,7 @@ def judge_every_number(session: TargetSession, element: str, scorecard: Scorecar
     how |= {"overflow": Overflow.SATURATE.value} if offers("overflow") else {}
     for dtype in DTYPES:
         label = f"every {dtype} number in range"
-        if not keeps_call(CALLS, f"encode/{element}", label, quick=False):
+        if not makes_call(quick=False):
             continue
         x = list_numbers(fmt, dtype)
         answer = run_once(partial(session.call, "encode", x, element, **how))

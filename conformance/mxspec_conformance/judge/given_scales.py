@@ -20,7 +20,7 @@ from mxspec_conformance.judge.quantize import judge_lanes
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, group_rows, tensor_argument
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.sessions import TargetSession
@@ -58,7 +58,7 @@ def judge_given_scales(
         for (by, step), (shape, (width, axis, needed)) in ((b, s) for b in _STEPS.items() for s in _SHAPES.items()):
             label = f"{by}, {shape}, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else "")
             count, offered = len(rows) // width * width, all(capabilities.has("quantize", option) for option in needed)
-            if not (count and offered and keeps_call(CALLS, f"quantize/{fmt.name}", label, quick=width == 1 or step == 1)):
+            if not (count and offered and makes_call(quick=width == 1 or step == 1)):
                 continue
             given = _move(own, step, fmt)[:count]
             answer = _ask(session, fmt, rows[:count], given, width, axis, tensor_argument(tensor, capabilities))
@@ -162,7 +162,7 @@ def _judge_calls(
     items = Items(width=fmt.k, fill=fill, ordinary=np.arange(len(rows)))
     prefix = "under given scales: " + (f"tensor maximum {every.case.tensor.amax!r}, " if every.case.tensor else "")
     work = Workload(
-        session=session, function="quantize", scorecard=scorecard, draw=items.draw, chosen_by=(CALLS, f"quantize/{fmt.name}"),
+        session=session, function="quantize", scorecard=scorecard, draw=items.draw,
         sizes={f"{prefix}{rows} x {wide * fmt.k}": (rows, wide) for rows, wide in WATCHED_SHAPES}, memory=TOPIC, state=TOPIC, size=TOPIC,
         prefix=prefix, turn=session.capabilities.formats.index(fmt.name),
     )  # fmt: skip

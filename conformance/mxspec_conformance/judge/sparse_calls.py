@@ -19,7 +19,7 @@ from mxspec_conformance.judge.invariance.reach import REFUSALS, SEES_SHAPES
 from mxspec_conformance.judge.sparse_groups import Asked, Bools
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import keeps_call
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import SparseFunction
@@ -39,7 +39,7 @@ def judge_sparse_calls(session: TargetSession, pool: Asked, scorecard: Scorecard
     shapes = dict.fromkeys(shape for every in SHAPES for shape in list(filter(takes, every))[:1])
     work = Workload(
         session=session, function=pool.case.function.value, scorecard=scorecard, draw=items.draw,
-        sizes={f"{rows} x {wide * group}": (rows, wide) for rows, wide in shapes}, chosen_by=("sparse", pool.fmt.name),
+        sizes={f"{rows} x {wide * group}": (rows, wide) for rows, wide in shapes},
         show=partial(_show, pool), turn=session.capabilities.sparse_formats.index(pool.fmt.name),
     )  # fmt: skip
     judge_items(work, items)
@@ -100,7 +100,7 @@ def _ask_ragged(session: TargetSession, pool: Asked, scorecard: Scorecard) -> No
         dense = whole.case.codes.reshape(rows, -1).copy()
         k = dense.shape[1] - fmt.group + ragged
         label = f"{rows} x {k}, which ends within a group"
-        if not session.capabilities.limits.allow((rows, k)) or not keeps_call("sparse", fmt.name, label, quick=False):
+        if not session.capabilities.limits.allow((rows, k)) or not makes_call(quick=False):
             continue
         answer = run_once(partial(session.call, "prune", dense[:, :k], fmt.name))
         if isinstance(answer, NoAnswer):

@@ -21,7 +21,7 @@ from mxspec_conformance.counterexample.evidence import show_code, show_value
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS, keeps_call
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.observations.tables import Values, rotated_table
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -70,7 +70,7 @@ def judge_special_tensor_scales(session: TargetSession, fmt: BlockFormat, scorec
     ordinary = (values != 0) & np.isfinite(values) & (np.isfinite(factors) & (factors != 0))[:, None]
     for special in SPECIALS:
         label = f"every code under a tensor scale of {special.name}"
-        if kind not in special.kinds or not keeps_call(CALLS, f"dequantize/{fmt.name}", label, quick=True):
+        if kind not in special.kinds or not makes_call(quick=True):
             continue
         call = partial(session.call, "dequantize", codes, scales[:, None], fmt.name, tensor_scale=special.value)
         ask_dtype = partial(session.call, "output_dtype", *call.args, **call.keywords)

@@ -17,9 +17,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-#: Operations without a vector file: what is asked follows from the answers before.
-CALLS = "calls"
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -66,9 +63,9 @@ def keeps(operation: str, fmt: str, label: str) -> bool:
     return chosen is None or label in chosen
 
 
-def keeps_call(operation: str, target: str, label: str, *, quick: bool) -> bool:
-    """Whether a call is made that follows from earlier answers; quick: whether the quick level makes it unlisted."""
-    return quick or keeps(operation, target, label)
+def makes_call(*, quick: bool) -> bool:
+    """Whether a call is made that follows from earlier answers; quick: whether it is made where cases are left out, too."""
+    return quick or not selects()
 
 
 def kept_lanes(operation: str, fmt: str, case: str, count: int) -> Sequence[int]:
@@ -88,9 +85,4 @@ def read_quick() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def quick_selection() -> Selection:
     """The quick level."""
-    labels: dict[tuple[str, str], frozenset[str]] = {}
-    for entry in read_quick()["files"]:
-        labels[entry["operation"], entry["format"]] = frozenset(entry["cases"])
-    for entry in read_quick()["calls"]:
-        labels[CALLS, f"{entry['function']}/{entry['format']}"] = frozenset(entry["calls"])
-    return Selection(labels)
+    return Selection({(entry["operation"], entry["format"]): frozenset(entry["cases"]) for entry in read_quick()["files"]})

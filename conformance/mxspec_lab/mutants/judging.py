@@ -20,7 +20,7 @@ from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRu
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance
 from mxspec_conformance.observations.format import Observations
-from mxspec_conformance.observations.selection import CALLS, EVERYTHING, Selection, keeps, use_selection
+from mxspec_conformance.observations.selection import EVERYTHING, Selection, keeps, use_selection
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.in_process import InProcessSession
@@ -171,7 +171,7 @@ def _judge_layout(session: TargetSession, function: str, layout: str) -> Scoreca
 def flags_of(label: Label) -> tuple[str, ...]:
     """The flags of a case; of a call, which no vector file lists, none."""
     kind, fmt, name = label
-    if kind == CALLS:
+    if kind == Source.CALLS:
         return ()
     flags = _read_flags(kind, fmt)
     return flags.get(name.partition("[")[0].partition("@")[0], flags.get("", ()))

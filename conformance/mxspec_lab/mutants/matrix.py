@@ -11,11 +11,12 @@ from functools import lru_cache
 from math import sqrt
 from typing import Any
 
+from mxspec_conformance.judge.stages import Source
 from mxspec_conformance.mutants import list_instances
 from mxspec_conformance.mutants.instance import list_instances_of
 from mxspec_conformance.mutants.layout_mutants import PACKERS
 from mxspec_conformance.mutants.schema import Mutant
-from mxspec_conformance.observations.selection import CALLS, EVERYTHING
+from mxspec_conformance.observations.selection import EVERYTHING
 from mxspec_lab.mutants.judging import Label, Level, flags_of, judge_level, render_rows
 from mxspec_lab.mutants.quick import choose_quick, hold_out, quick_document
 from mxspec_vectors.digests import content_digest
@@ -96,7 +97,7 @@ def _mutant_dict(mutant: Mutant, full: Level, quick: Level, clone: str | None) -
         rows.append({
             "operation": instance.operation, "format": instance.format, "profile": instance.profile,
             "asked": len(found.asked), "kills": len(found.kills), "quick": len(few.kills),
-            "calls": sum(label[0] == CALLS for label in found.kills),
+            "calls": sum(label[0] == Source.CALLS for label in found.kills),
             "topics": dict(sorted(topics.items())), "flags": dict(sorted(counts.items())),
             "by": sorted(label[2] for label in few.kills)[:3],
         })  # fmt: skip
@@ -131,7 +132,7 @@ def _flag_table(mutants: Sequence[Mutant], full: Level) -> list[dict[str, Any]]:
             kills.update(flag for flags in flagged for flag in flags)
             asked.update(_count_flags(found.asked))
             killed += len(flagged)
-            total += sum(label[0] != CALLS for label in found.asked)
+            total += sum(label[0] != Source.CALLS for label in found.asked)
             for label in found.kills:
                 common = set(flags_of(label)) if common is None else common & set(flags_of(label))
         if kills:

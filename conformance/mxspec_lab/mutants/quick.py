@@ -21,7 +21,7 @@ from mxspec_conformance.judge.layout_mistakes import list_alternatives
 from mxspec_conformance.judge.stages import Source
 from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance, build_target
-from mxspec_conformance.observations.selection import CALLS, Selection, use_selection
+from mxspec_conformance.observations.selection import Selection, use_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_lab.mutants.judging import Found, Label, Level, judge_level, judge_target, render_rows
 from mxspec_vectors.cases import load_encode_cases, load_layout_file, load_quantize_cases, load_scale_cases, load_stochastic_cases
@@ -36,8 +36,6 @@ def split_levels(kills: Iterable[Label]) -> list[frozenset[Label]]:
     groups: dict[str, set[Label]] = {}
     for label in kills:
         groups.setdefault(_level(label), set()).add(label)
-    if len(groups) > 1:  # calls repeat what was answered, whatever that was
-        groups.pop("calls", None)
     return [frozenset(members) for members in groups.values()]
 
 
@@ -46,8 +44,6 @@ _TENSOR_CASES: dict[tuple[str, str], frozenset[str]] = {}
 
 def _level(label: Label) -> str:
     kind, fmt, name = label
-    if kind == "calls":
-        return "calls"
     if kind == "stochastic":
         return name.split("-")[1]
     if kind == "dequantize":
@@ -133,15 +129,13 @@ def select(labels: Iterable[Label]) -> Selection:
 
 
 def list_unfitted(instances: Iterable[Instance]) -> frozenset[Label]:
-    """What the quick level asks if no case is chosen by mutants: the slice, tables of single codes, and the calls that it makes unlisted.
+    """What the quick level asks if no case is chosen by mutants: the slice, tables of single codes, and calls.
 
     instances: places whose operations and formats are looked at; found by asking the plain implementation.
     """
     found = set(list_slice())
     places = {(i.operation, i.format): i.profile for i in instances if i.operation not in LAYOUT_OPERATIONS}
-    functions = {operation: "stochastic" if operation == "encode_stochastic" else operation for operation, _ in places}
-    listed = dict(select(found).labels) | {(CALLS, f"{functions[o]}/{fmt}"): frozenset[str]() for o, fmt in places}
-    with use_selection(Selection(listed)):
+    with use_selection(select(found)):
         for (operation, fmt), profile in places.items():
             target = build_target(operation, profile)
             target.SR_BITS = 32
@@ -150,8 +144,6 @@ def list_unfitted(instances: Iterable[Instance]) -> frozenset[Label]:
 
 
 QUICK_SCHEMA = "mxspec-quick/1"
-#: A call costs more than a case: it repeats many.
-CALL_COST = 4.0
 #: Cases, of those that find a mutant out, that are chosen: a bug that resembles it is found by some of them alone.
 DEPTH = 3
 #: Times that the mutants are split in halves.
@@ -160,14 +152,14 @@ SPLITS = 20
 Progress = Callable[[str], None]
 
 
-def _cost(label: Label) -> float:
-    return CALL_COST if label[0] == CALLS else 1.0
-
-
 def choose_quick(instances: Sequence[Instance], full: Level, progress: Progress = lambda _: None) -> Selection:
-    """The slice, and the cases that find out all that the full level finds out; calls that repeat too little get more to repeat."""
-    wanted = [s for i in instances for s in split_levels(full.found[i.name].kills)]
-    chosen = set(cover_greedily(wanted, _cost, times=DEPTH)) | list_slice()
+    """The slice, and the cases that find out all that the full level finds out; calls that repeat too little get more to repeat.
+
+    Calls are not chosen: those are made whose `quick` says so, and one that all of them miss is an error.
+    """
+    kills = {i.name: {label for label in full.found[i.name].kills if label[0] != Source.CALLS} for i in instances}
+    wanted = [s for own in kills.values() for s in split_levels(own)]
+    chosen = set(cover_greedily(wanted, times=DEPTH)) | list_slice()
     pending = list(instances)
     while True:
         selection = select(chosen)
@@ -177,7 +169,7 @@ def choose_quick(instances: Sequence[Instance], full: Level, progress: Progress 
             return selection
         pending = [i for i in pending if i.name in alive]
         before = len(chosen)
-        more = [{label for label in full.found[name].kills if label not in chosen} for name in alive]
+        more = [kills[name] - chosen for name in alive]
         chosen |= set(cover_greedily(filter(None, more)))
         for name, others in zip(alive, more, strict=True):
             if not others:
@@ -192,7 +184,7 @@ BLOCKS_TO_REPEAT = 17
 
 def surroundings(name: str, found: Found) -> set[Label]:
     """What an instance needs beside the cases that find it out: blocks to repeat in calls, the other lanes of its case."""
-    cases = [label for label in found.kills if label[0] != CALLS]
+    cases = [label for label in found.kills if label[0] != Source.CALLS]
     if cases:
         kind, fmt, first = min(cases)
         case = first.partition("[")[0]
@@ -206,20 +198,14 @@ def surroundings(name: str, found: Found) -> set[Label]:
 
 
 def quick_document(selection: Selection) -> dict[str, Any]:
-    """The quick level as JSON: its cases by vector file, and its calls."""
-    files, calls = [], []
-    for (operation, fmt), labels in sorted(selection.labels.items()):
-        if operation == CALLS:
-            function, _, name = fmt.partition("/")
-            calls.append({"function": function, "format": name, "calls": sorted(labels)})
-        else:
-            files.append({"operation": operation, "format": fmt, "cases": sorted(labels)})
-    return {"schema": QUICK_SCHEMA, "files": files, "calls": calls}
+    """The quick level as JSON: its cases by vector file."""
+    files = [{"operation": o, "format": fmt, "cases": sorted(labels)} for (o, fmt), labels in sorted(selection.labels.items())]
+    return {"schema": QUICK_SCHEMA, "files": files}
 
 
 def render_quick(document: Mapping[str, Any]) -> str:
     """Canonical text: one file of vectors to a line."""
-    return render_rows(document, "files", "calls", separators=(",", ":"))
+    return render_rows(document, "files", separators=(",", ":"))
 
 
 def choose_places(instances: Sequence[Instance], places: int, *, mutants: int | None = None, seed: int = 5) -> list[Instance]:
@@ -246,7 +232,7 @@ def _thin(kills: Mapping[str, Iterable[Label]]) -> dict[str, set[Label]]:
             finds.setdefault(label, []).append(name)
     alike: dict[tuple[tuple[str, ...], Any, Any], list[Label]] = {}
     for label, names in finds.items():
-        alike.setdefault((tuple(names), _cost(label), _level(label)), []).append(label)
+        alike.setdefault((tuple(names), label[0] == Source.CALLS, _level(label)), []).append(label)
     kept: dict[str, set[Label]] = {name: set() for name in kills}
     for (finders, _, _), labels in alike.items():
         for name in finders:
@@ -269,10 +255,10 @@ def hold_out(instances: Sequence[Instance], full: Level, *, splits: int = SPLITS
     kept = _thin({i.name: full.found[i.name].kills for i in instances})
     for _ in range(splits):
         looked = set(chance.sample(ids, len(ids) // 2))
-        groups = [s for i in instances if i.mutant.id in looked for s in split_levels(kept[i.name])]
+        groups = [s for i in instances if i.mutant.id in looked for s in split_levels(x for x in kept[i.name] if x[0] != Source.CALLS)]
         others = [i.name for i in instances if i.mutant.id not in looked]
         for depth, shares in found.items():
-            chosen = set(cover_greedily(groups, _cost, times=depth) if depth else ())
+            chosen = set(cover_greedily(groups, times=depth) if depth else ())
             shares.append(sum(always[name] or not chosen.isdisjoint(kept[name]) for name in others) / len(others))
     return {"mutants": len(ids), "places": len(instances), "splits": splits, "seed": seed, "depths": [
         {"depth": depth, "mean": round(mean(shares), 4), "worst": round(min(shares), 4), "best": round(max(shares), 4)}

@@ -28,7 +28,7 @@ def judge_calls(session: TargetSession, function: str, name: str, groups: Groups
     taken = [(rows, wide) for rows, wide in SHAPES if session.capabilities.limits.allow((rows, wide * group))]
     work = Workload(
         session=session, function=function, scorecard=scorecard, draw=items.draw,
-        sizes={f"{rows} x {wide * group}": (rows, wide) for rows, wide in taken}, chosen_by=("affine", scorecard.format),
+        sizes={f"{rows} x {wide * group}": (rows, wide) for rows, wide in taken},
         turn=session.capabilities.affine.index(name),
     )  # fmt: skip
     judge_items(work, items)

@@ -25,7 +25,7 @@ from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.pools import list_neighbours
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import keeps, keeps_call
+from mxspec_conformance.observations.selection import keeps, makes_call
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.errors import CallError
@@ -179,7 +179,7 @@ def _count_neighbours(session: TargetSession, name: str, case: AffineStoredCase,
     """
     label, fmt = "every pair of adjacent codes", read_operand(name).format
     codes = list_neighbours(1 << fmt.bits, fmt.group)
-    if codes.size > LARGEST_OF.get(session.transport, codes.size) or not keeps_call("affine", fmt.name, label, quick=fmt.bits < 8):
+    if codes.size > LARGEST_OF.get(session.transport, codes.size) or not makes_call(quick=fmt.bits < 8):
         return
     shape = (len(codes), codes.shape[1] // fmt.group)
     scales, offsets = np.ones(shape, np.asarray(case.scale).dtype), np.zeros(shape, np.asarray(case.offset).dtype)

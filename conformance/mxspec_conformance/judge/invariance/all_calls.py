@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mxspec.formats import BlockFormat
-from mxspec_conformance.judge.invariance import blocks, refusals
+from mxspec_conformance.judge.invariance import block_ways, blocks, refusals
 from mxspec_conformance.judge.invariance.blocks import BlockCalls
 from mxspec_conformance.judge.invariance.places import judge_places
 from mxspec_conformance.judge.invariance.pools import Pool
@@ -36,14 +36,14 @@ def _list_parts(calls: BlockCalls, fmt: BlockFormat) -> Iterator[tuple[tuple[str
         yield ("memory",), blocks.judge_memory
         yield ("state", "memory"), blocks.judge_state
     if calls.offers("axis"):
-        yield ("axis",), blocks.judge_axes
+        yield ("axis",), block_ways.judge_axes
     if calls.offers("pad"):
         for axis in (-1, 0, 1, -2) if calls.offers("axis") else (-1,):
-            yield ("tail",), partial(blocks.judge_ragged, axis=axis)
+            yield ("tail",), partial(block_ways.judge_ragged, axis=axis)
     if calls.offers("block") and len(fmt.shapes) > 1:
-        yield ("position", "memory", "axis"), blocks.judge_grids
+        yield ("position", "memory", "axis"), block_ways.judge_grids
         if calls.offers("pad"):
-            yield ("tail",), blocks.judge_cut_grids
+            yield ("tail",), block_ways.judge_cut_grids
     if calls.function == "quantize":
         yield ("refusal", "state"), refusals.judge_ragged_refusal
         yield ("refusal", "state"), refusals.judge_other_dtypes

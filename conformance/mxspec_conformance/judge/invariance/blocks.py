@@ -15,19 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from mxspec_conformance.judge.invariance.answered import call_failure
-from mxspec_conformance.judge.invariance.calls import (
-    CUT_GRIDS,
-    GRIDS,
-    LAID,
-    LARGE_GRIDS,
-    LARGE_STRIDED,
-    STRIDED,
-    Laid,
-    list_laid,
-    list_ragged,
-    list_squares,
-    list_weights,
-)
+from mxspec_conformance.judge.invariance.calls import LARGE_STRIDED, STRIDED
 from mxspec_conformance.judge.invariance.changes import narrow
 from mxspec_conformance.judge.invariance.contents import list_contents
 from mxspec_conformance.judge.invariance.history import THREADS, Drawn, Twin, Verb, Workload, judge_history
@@ -40,14 +28,11 @@ from mxspec_conformance.judge.invariance.reach import LOCAL
 from mxspec_conformance.judge.shapes import find_first_call
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: Square tiles that are answered alone, and blocks that are cut short.
-TILES, CUT = 12, 256
 #: Calls that are looked at for what they do to inputs and earlier answers: odd ones, tiles, one long row, and powers of two, of which a
 #: kernel may keep a buffer each. From 2^18 numbers on those of fast targets.
 PROBED: tuple[Shape, ...] = (
@@ -67,13 +52,12 @@ PROBED: tuple[Shape, ...] = (
 )
 LARGE_PROBED: Shape = (512, 32)
 #: Calls that are made again and again, or whose answers are held; in the memory of an earlier one; from several threads; after ones that
-#: are the same but for one thing, the last so many blocks that one number may tell; in views of tiles.
+#: are the same but for one thing, the last so many blocks that one number may tell.
 HELD: tuple[Shape, ...] = ((1, 3), (16, 4), (64, 4), (1, 128))
 REUSED: tuple[Shape, ...] = ((4, 3), (128, 8))
 THREADED: tuple[Shape, ...] = ((4, 3), (64, 8), (256, 16))
 SEVERAL: tuple[Shape, ...] = ((4, 3), (16, 8), (1, 40), (64, 2))
 MANY: Shape = (64, 16)
-TILED: tuple[Shape, ...] = ((2, 5), (3, 3))
 #: Speeds of targets that are asked so in their smallest calls alone.
 SLOW = (Speed.SLOW, Speed.CRAWLING)
 #: Factor of a tensor scale that is another one, and the same in three digits.
@@ -162,13 +146,7 @@ class BlockCalls:
             "quick": {name for name, (rows, wide) in taken.items() if self.is_cheap(pool, rows * wide * size)},
             "list_twins": partial(_list_twins, self, pool), "first": self.first,
         }  # fmt: skip
-        return Workload(
-            session=self.session,
-            function=self.function,
-            scorecard=card,
-            chosen_by=(CALLS, f"{card.operation}/{card.format}"),
-            **given | changed,
-        )
+        return Workload(session=self.session, function=self.function, scorecard=card, **given | changed)
 
     def enter(
         self, topic: str, label: str, way: Way, shape: Shape, *before: str, quick: bool = False, may_refuse: bool = False,
@@ -178,9 +156,9 @@ class BlockCalls:
         elements = shape[0] * shape[1] * way.pool.fmt.k * (1 if way.tiles is None else way.pool.fmt.shapes[1][0])
         work = self.make_workload([way])
         quick = quick or self.is_cheap(way.pool, elements)
-        if elements <= (self.budget.largest_chosen if quick else self.budget.largest) and work.keeps(topic, label, quick=quick):
-            call = way.draw(shape, crc32(label.encode())) if drawn is None else drawn()
-            work.enter(topic, label, call, *before, quick=quick, may_refuse=may_refuse)
+        if elements <= (self.budget.largest_chosen if quick else self.budget.largest):
+            drawn = drawn or partial(way.draw, shape, crc32(label.encode()))
+            work.enter(topic, label, drawn, *before, quick=quick, may_refuse=may_refuse)
 
     def settle(self, topic: str, label: str, *, ok: bool, text: str, expected: str = "as in every other call") -> None:
         """Count what a call did beside its answer; text: what is wrong."""
@@ -244,7 +222,7 @@ def answer_among_others(calls: BlockCalls, pool: Pool, *made: Array) -> Pool | N
     return pool.extend(answered.rows(answer)[::2], *made)
 
 
-def _answer(calls: BlockCalls, pool: Pool, x: Array, **options: Any) -> Array | None:
+def answer_rows(calls: BlockCalls, pool: Pool, x: Array, **options: Any) -> Array | None:
     """Rows of blocks of an answer; None where there is none, which is judged elsewhere."""
     try:
         return pool.answered.rows(calls.session.call("quantize", x, pool.fmt.name, **pool.answered.kwargs, **options))
@@ -258,7 +236,7 @@ def judge_memory(calls: BlockCalls) -> None:
         large = (LARGE_PROBED,) if not number and calls.budget.speed is Speed.FAST else ()
         shapes = PROBED[:: 2 if number else 1]
         for axis in (-1, 0) if calls.offers("axis") else (-1,):
-            way = _along(pool, axis)
+            way = along(pool, axis)
             judge_history(calls.make_workload([way], (*shapes, *large), settled=()), {Verb.PROBE})
             if calls.offers("pad"):
                 padded = replace(way, name=f"{way.name}, padded", options={**way.options, "pad": True}, end=pool.fmt.k - 3)
@@ -278,7 +256,7 @@ def judge_memory(calls: BlockCalls) -> None:
 def _judge_one_column(calls: BlockCalls, pool: Pool, shape: Shape) -> None:
     """Rows of one number each, which lies in memory once."""
     x = np.repeat(pool.answered.inputs[0][pool.draw(shape[0], crc32(b"one-column"))][:, :1], pool.fmt.k, axis=1)
-    rows = _answer(calls, pool, x)
+    rows = answer_rows(calls, pool, x)
     if rows is not None:
         place = np.repeat(np.arange(len(pool), len(pool) + shape[0]), shape[1]).reshape(shape)
         label = f"{pool.name}: {shape[0]} x {shape[1] * pool.fmt.k}, one-column"
@@ -294,7 +272,7 @@ def _judge_gaps(calls: BlockCalls) -> None:
         work = calls.make_workload([Way(pool)])
         drawn = Way(pool).draw((6, 3), crc32(label.encode()))
         call = "arranged", view, "wrote", calls.function, *drawn.arguments
-        if work.keeps("memory", label, quick=calls.is_cheap(pool, 18 * pool.fmt.k)):
+        if work.keeps("memory", quick=calls.is_cheap(pool, 18 * pool.fmt.k)):
             wrote = run_once(partial(calls.session.call, *call, **drawn.options))
             if not isinstance(wrote, NoAnswer):  # a target may refuse it
                 calls.settle("memory", label, ok=not wrote, text="the call wrote into its input, or between its numbers")
@@ -321,7 +299,7 @@ def judge_state(calls: BlockCalls) -> None:
     if not brief:
         judge_history(make([Way(first)], SEVERAL), {Verb.SIZES})
         if calls.offers("axis"):
-            judge_history(make([_along(first, 0)], THREADED[1:2]), {Verb.THREADS})
+            judge_history(make([along(first, 0)], THREADED[1:2]), {Verb.THREADS})
         if len(calls.pools) > 1:
             kinds = [Way(calls.pools[i * len(calls.pools) // THREADS]) for i in range(THREADS)]
             judge_history(make(kinds, [(8, 5)]), {Verb.THREADS})
@@ -360,7 +338,7 @@ def judge_first_call(calls: BlockCalls) -> None:
     label, first = "the first call of all, again", find_first_call(calls.session)
     if first is None or first.function != calls.function or not calls.is_first_format:
         return
-    if calls.session.transport in LOCAL and calls.make_workload([Way(calls.pools[0])]).keeps("state", label, quick=True):
+    if calls.session.transport in LOCAL and calls.make_workload([Way(calls.pools[0])]).keeps("state", quick=True):
         answer = run_once(partial(calls.session.call, first.function, *first.arguments, **first.options))
         if isinstance(answer, NoAnswer):
             calls.scorecard.count_no_answer("state", label, answer)
@@ -373,115 +351,6 @@ def _as_bytes(answer: Any) -> list[bytes]:
     return [np.asarray(part).tobytes() for part in (answer if isinstance(answer, (tuple, list)) else (answer,))]
 
 
-def _along(pool: Pool, axis: int) -> Way:
+def along(pool: Pool, axis: int) -> Way:
+    """Blocks along an axis."""
     return Way(pool) if axis == -1 else Way(pool, f", axis {axis}", {"axis": axis})
-
-
-def judge_axes(calls: BlockCalls) -> None:
-    """Blocks along the first axis, by either of its names, and along the last one by its other name."""
-    for number, pool in enumerate(calls.pools):
-        all_laid = list_laid(pool.fmt.k)[:: 1 if not number else 4]
-        if not number and calls.asks_largest:
-            all_laid += list_weights(pool.fmt.k)
-        turned = [(laid, (0, -2)[i % 3 == 1]) for i, laid in enumerate(all_laid)]
-        turned += [(laid, 1) for laid in (*LAID[2:12:3], *list_squares(pool.fmt.k)[::2])]
-        for laid, axis in turned:
-            sides = laid.lines, laid.count * pool.fmt.k
-            label = f"{pool.name}: {' x '.join(map(str, sides if axis == 1 else sides[::-1]))}, axis {axis}"
-            calls.enter("axis", label, _along(pool, axis), (laid.lines, laid.count), quick=laid.quick)
-        square = max(64, pool.fmt.k)
-        for shape in ((67, 5), (square, square // pool.fmt.k)):
-            judge_history(calls.make_workload([_along(pool, 0)], [shape], memory="axis"), {Verb.VIEWS})
-
-
-def judge_ragged(calls: BlockCalls, *, axis: int) -> None:
-    """Lines that end within a block: as if zeros followed."""
-    for number, pool in enumerate(calls.pools):
-        k = pool.fmt.k
-        # By its two names an axis is one path or two; a few calls tell.
-        asked = [*list_ragged(k)[:: 1 if not number and axis in (-1, 0) else 4], Laid(6, 3, k // 4)]
-        for laid in asked:
-            way = _cut_short(calls, pool, laid.end, axis)
-            if way is None:
-                continue
-            sides = laid.lines, laid.count * k - (k - laid.end if laid.end else 0)
-            label = f"{pool.name}: {' x '.join(map(str, sides if axis in (-1, 1) else sides[::-1]))}{way.name}"
-            calls.enter("tail", label, way, (laid.lines, laid.count), quick=laid.quick)
-            if laid is asked[-1] and axis in (-1, 0):
-                judge_history(calls.make_workload([way], [(laid.lines, laid.count)], memory="tail"), {Verb.VIEWS})
-
-
-def _cut_short(calls: BlockCalls, pool: Pool, end: int, axis: int) -> Way | None:
-    """Lines that end in blocks of which `end` elements are given: these were answered alone with zeros written out."""
-    x = pool.answered.inputs[0][draw_places(CUT, len(pool), end)]
-    x[:, end or pool.fmt.k :] = 0
-    rows = _answer(calls, pool, x)
-    if rows is None:
-        return None
-    ends = np.arange(len(pool), len(pool) + CUT)
-    options = {"pad": True} | ({} if axis == -1 else {"axis": axis})
-    return Way(pool.extend(rows, x), f", axis {axis}" * (axis != -1) + ", padded", options, end, ends)
-
-
-def judge_grids(calls: BlockCalls) -> None:
-    """Square tiles in grids of every shape, each tile as it was answered alone."""
-    for number, pool in enumerate(calls.pools):
-        way = _answer_tiles(calls, pool)
-        if way is None:
-            continue
-        for down, across in (*GRIDS, *(LARGE_GRIDS if not number and calls.asks_largest else ())):
-            label = f"{pool.name}: {down} x {across} tiles"
-            calls.enter("position", label, way, (down, across), quick=down * across == 9)
-            if calls.offers("axis") and (down, across) in GRIDS:
-                upright = replace(way, options={**way.options, "axis": 0})
-                calls.enter("axis", f"{label}, axis 0", upright, (down, across))
-        judge_history(calls.make_workload([way], TILED, settled=()), {Verb.PROBE, Verb.VIEWS})
-
-
-def _answer_tiles(calls: BlockCalls, pool: Pool) -> Way | None:
-    """Some tiles, as each was answered alone."""
-    side, k = pool.fmt.shapes[1]
-    finite = np.flatnonzero(np.isfinite(pool.answered.inputs[0].astype(np.float32)).all(axis=1))
-    if len(finite) < side:
-        return None
-    x = pool.answered.inputs[0][finite[draw_places(TILES * side, len(finite), 7)]]
-    rows = [_answer(calls, pool, tile, block=(side, k)) for tile in x.reshape(TILES, side, k)]
-    if any(row is None for row in rows):
-        return None
-    tiles = len(pool) + np.arange(len(x)).reshape(TILES, side)
-    return Way(pool.extend(np.concatenate(rows), x), options={"block": (side, k)}, tiles=tiles)  # type: ignore[arg-type]
-
-
-def judge_cut_grids(calls: BlockCalls) -> None:
-    """Square tiles of which the last ones are cut short, with padding: as if zeros followed; a target may refuse them.
-
-    What lies in the rows that padding adds is not looked at.
-    """
-    for pool in calls.pools:
-        way = _answer_tiles(calls, pool)
-        for down, across, rows, columns in CUT_GRIDS if way is not None else ():
-            assert way is not None
-            place = way.place((down, across), down * across)
-            x = way.pool.answered.inputs[0][place.reshape(-1)].reshape(len(place), -1)
-            kept, wide = len(x) - rows, x.shape[1] - columns
-            x[kept:], x[:, wide:] = 0, 0
-            whole = _answer(calls, pool, x, block=pool.fmt.shapes[1])
-            if whole is None:
-                continue
-            blocks = pool.extend(whole, x.reshape(-1, pool.fmt.k))
-            for axis in (-1, 0) if calls.offers("axis") else (-1,):
-                label = f"{pool.name}: {down} x {across} tiles less {rows} rows and {columns} columns" + ", axis 0" * (axis == 0)
-                drawn = partial(_fill_cut, blocks, x[:kept, :wide], len(pool) + np.arange(kept * across), axis)
-                calls.enter("tail", label, way, (down, across), quick=(down, across, axis) == (8, 8, -1), may_refuse=True, drawn=drawn)
-
-
-def _fill_cut(pool: Pool, x: Array, place: Places, axis: int) -> Drawn:
-    """A padded call of tiles, of whose answer the first blocks count."""
-    options: dict[str, Any] = {"block": pool.fmt.shapes[1], "pad": True} | ({} if axis == -1 else {"axis": axis})
-
-    def find_mistake(answer: Any) -> str:
-        upright = tuple(np.ascontiguousarray(a if axis == -1 else a.T) for a in answer)
-        wrong = pool.find_wrong(place, pool.answered.rows(upright)[: len(place)])
-        return f"{int(wrong.sum())} of {wrong.size} blocks got other bits than with zeros written out" if wrong.any() else ""
-
-    return Drawn((np.ascontiguousarray(x if axis == -1 else x.T), pool.fmt.name), pool.answered.kwargs | options, find_mistake)

@@ -21,7 +21,7 @@ from mxspec_conformance.judge.invariance.others import list_others
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS, hides_memory
 from mxspec_conformance.judge.tally import LIMITED, Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
-from mxspec_conformance.observations.selection import keeps_call, selects
+from mxspec_conformance.observations.selection import makes_call, selects
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
 from mxspec_conformance.targets.errors import FailureKind
@@ -102,17 +102,15 @@ class Workload:
     draw: Callable[[Size, int], Drawn]
     #: Sizes by name, the smallest first.
     sizes: Mapping[str, Size]
-    #: Sizes of which every byte of an answer is specified; None: all. Of those for which the quick level makes every call.
+    #: Sizes of which every byte of an answer is specified; None: all. Those for which the quick level makes every call; None: two.
     settled: Collection[str] | None = None
-    quick: Collection[str] = ()
+    quick: Collection[str] | None = None
     #: Calls that are the same as a given one but for something: (what, arguments, options), in addition to those with other arrays.
     list_twins: Callable[[Drawn], Iterable[Twin]] = lambda _: ()
     #: Whether calls with other arrays are made.
     changes_arrays: bool = True
     #: By how many formats of the function this one follows the first.
     turn: int = 0
-    #: By what the quick level chooses calls: an operation, and a name.
-    chosen_by: tuple[str, str]
     #: Topics of what concerns memory, other calls, and sizes and contents; and what stands before a size in labels.
     memory: str = "memory"
     state: str = "state"
@@ -124,7 +122,7 @@ class Workload:
 
     def call(self, topic: str, label: str, *call: Any, quick: bool = False, **options: Any) -> Any:
         """The answer to a call; None where there is none, which is counted, or where it is not made."""
-        if not self.keeps(topic, label, quick=quick):
+        if not self.keeps(topic, quick=quick):
             return None
         answer = run_once(partial(self.session.call, *call, **options))
         if not isinstance(answer, NoAnswer):
@@ -133,9 +131,13 @@ class Workload:
             self.scorecard.count_no_answer(topic, label, answer)
         return None
 
-    def keeps(self, topic: str, label: str, *, quick: bool = False) -> bool:
+    def keeps(self, topic: str, *, quick: bool = False) -> bool:
         """Whether a call is made."""
-        return self.scorecard.wants(topic) and keeps_call(*self.chosen_by, label, quick=quick)
+        return self.scorecard.wants(topic) and makes_call(quick=quick)
+
+    def is_quick(self, name: str) -> bool:
+        """Whether the quick level makes every call of a size."""
+        return name in (list(self.sizes)[:2] if self.quick is None else self.quick)
 
     def settle(self, topic: str, label: str, *, ok: bool, text: str) -> None:
         """Count what a call showed."""
@@ -144,13 +146,17 @@ class Workload:
         if not ok:
             self.first.setdefault(self.scorecard.tally(topic).id, show())
 
-    def enter(self, topic: str, label: str, drawn: Drawn, *before: str, quick: bool = False, may_refuse: bool = False) -> bool:
+    def enter(
+        self, topic: str, label: str, drawn: Drawn | Callable[[], Drawn], *before: str, quick: bool = False, may_refuse: bool = False
+    ) -> bool:
         """Make a call and count it; whether it was answered.
 
-        before: a verb that holds the call, and its argument. may_refuse: nobody promised such calls.
+        drawn: drawn now where it is made. before: a verb that holds the call, and its argument. may_refuse: nobody promised such calls.
         """
-        if not self.keeps(topic, label, quick=quick):
+        if not self.keeps(topic, quick=quick):
             return False
+        if not isinstance(drawn, Drawn):
+            drawn = drawn()
         answer = run_once(partial(self.session.call, *before, self.function, *drawn.arguments, **drawn.options))
         if not isinstance(answer, NoAnswer):
             self.judge(label, drawn, answer, topic=topic, view=before[1] if before[:1] == ("arranged",) else "contiguous")
@@ -195,7 +201,7 @@ def judge_refusable(
     Returns:
         The answer, or why there is none; None where the call is not made.
     """
-    if not work.scorecard.wants("refusal", work.state) or not keeps_call(*work.chosen_by, label, quick=quick):
+    if not work.scorecard.wants("refusal", work.state) or not makes_call(quick=quick):
         return None
     answer = run_once(partial(work.session.call, *call, **options))
     text = ""
@@ -241,7 +247,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
     for number, (name, size) in enumerate(work.sizes.items()):
         pair = work.draw(size, 0), work.draw(size, 1)
         if Verb.PROBE in verbs:
-            _probe(work, name, *pair, settled=name in settled, quick=number < 2 or name in work.quick)
+            _probe(work, name, *pair, settled=name in settled, quick=number < 2 or work.is_quick(name))
         if not near:
             continue
         if Verb.VIEWS in verbs and number in (min(1, len(work.sizes) - 1), len(work.sizes) - 1):
@@ -253,7 +259,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         if Verb.REPEAT in verbs and [name] == settled[:1]:
             _repeat(work, name, pair[0])
         if Verb.THREADS in verbs and name in settled:
-            _call_at_once(work, f"{name}: {THREADS} threads", [size] * THREADS, quick=name in work.quick, part=1 if number < 2 else 3)
+            _call_at_once(work, f"{name}: {THREADS} threads", [size] * THREADS, quick=work.is_quick(name), part=1 if number < 2 else 3)
     if not settled:
         return
     if Verb.TWINS in verbs:
@@ -264,12 +270,12 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
             _call_with_others(work, settled[0])
     if Verb.SIZES in verbs and near and len(settled) > 1:
         sizes = [work.sizes[settled[number % len(settled)]] for number in range(THREADS)]
-        _call_at_once(work, f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes", sizes, quick=settled[0] in work.quick)
+        _call_at_once(work, f"{settled[0]}: {THREADS} threads, {min(len(settled), THREADS)} sizes", sizes, quick=work.is_quick(settled[0]))
 
 
 def _probe(work: Workload, name: str, first: Drawn, second: Drawn, *, settled: bool, quick: bool) -> None:
     label = f"{name}: memory"
-    of_memory, of_state = (work.keeps(topic, label, quick=quick) for topic in (work.memory, work.state))
+    of_memory, of_state = (work.keeps(topic, quick=quick) for topic in (work.memory, work.state))
     if not of_memory and not (of_state and settled):
         return
     call = partial(work.session.call, "probe", work.function, first.arguments, second.arguments, **first.options)
@@ -305,7 +311,7 @@ def _view(work: Workload, name: str, drawn: Drawn, *, small: bool) -> None:
 
 def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:
     for before, where in (((), ""), (("arranged", "read-only"), ", which the function must not write")):
-        label, quick = f"{name}: other numbers where those of the last call lay{where}", name in work.quick and not before
+        label, quick = f"{name}: other numbers where those of the last call lay{where}", work.is_quick(name) and not before
         call = *before, "reused", work.function, first.arguments, second.arguments
         answer = work.call(work.state, label, *call, quick=quick, **second.options)
         if answer is not None:
@@ -315,7 +321,7 @@ def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:
 def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int) -> None:
     label = f"{name}: {times} answers held"
     call = "held", times, HELD_SECONDS, work.function, first.arguments, second.arguments
-    found = work.call(work.memory, label, *call, quick=name in work.quick, **first.options)
+    found = work.call(work.memory, label, *call, quick=work.is_quick(name), **first.options)
     if found is not None:
         changed, made = found
         text = f"a later one of {made} calls changed the answer or the input of call {changed + 1}"
@@ -324,11 +330,11 @@ def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int)
 
 def _repeat(work: Workload, name: str, drawn: Drawn) -> None:
     times, seconds = REPEATS, REPEAT_SECONDS
-    if not work.keeps(work.state, f"{name}: the same call {times} times") and name in work.quick:
+    if not work.keeps(work.state) and work.is_quick(name):
         times, seconds = QUICK_REPEATS, QUICK_REPEAT_SECONDS
     label = f"{name}: the same call {times} times"
     found = work.call(
-        work.state, label, "repeated", times, seconds, work.function, *drawn.arguments, quick=name in work.quick, **drawn.options
+        work.state, label, "repeated", times, seconds, work.function, *drawn.arguments, quick=work.is_quick(name), **drawn.options
     )
     if found is not None:
         differs, made = found
@@ -350,7 +356,7 @@ def _call_at_once(work: Workload, label: str, sizes: Sequence[Size], others: Seq
 
 def _ask_after(work: Workload, label: str, drawn: Drawn, *call: Any, quick: bool, **options: Any) -> None:
     """The answer to a call that was answered before, which may not be refused now."""
-    if work.keeps(work.state, label, quick=quick):
+    if work.keeps(work.state, quick=quick):
         answer = run_once(partial(work.session.call, *call, **options))
         if isinstance(answer, NoAnswer):
             work.scorecard.count_no_answer(work.state, label, answer)
@@ -366,19 +372,19 @@ def _is_right(work: Workload, drawn: Drawn) -> bool:
 
 def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
     """What is kept by less than all of a call, or of where its inputs lie, is wrong."""
-    size, quick = work.sizes[name], name in work.quick
+    size, quick = work.sizes[name], work.is_quick(name)
     if not work.scorecard.wants(work.state) or not _is_right(work, work.draw(size, TWIN_CALLS)):
         return
     for turn, (what, *_) in enumerate(_list_twins(work, size, TWIN_CALLS)):
         drawn = work.draw(size, TWIN_CALLS + 1 + turn)
         _, given, options = next(islice(_list_twins(work, size, TWIN_CALLS + 1 + turn), turn, None))
         label = f"{name}: after a call that is the same but for {what}"
-        if work.keeps(work.state, label, quick=quick):
+        if work.keeps(work.state, quick=quick):
             run_once(partial(work.session.call, work.function, *given, **options))  # what it returns is judged elsewhere
             _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
         if near and options is drawn.options and _lie_alike(given, drawn.arguments):
             label = f"{name}: where a call lay that is the same but for {what}"
-            if work.keeps(work.state, label, quick=quick):
+            if work.keeps(work.state, quick=quick):
                 answer = run_once(partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options))
                 # What cannot be asked of the twin cannot be asked where it lay.
                 if not isinstance(answer, NoAnswer):
@@ -407,12 +413,12 @@ def _lie_alike(first: Sequence[Any], second: Sequence[Any]) -> bool:
 
 
 def _call_after_others(work: Workload, name: str) -> None:
-    size, quick = work.sizes[name], name in work.quick
+    size, quick = work.sizes[name], work.is_quick(name)
     if not work.scorecard.wants(work.state) or not _is_right(work, work.draw(size, OTHER_CALLS)):
         return
     for turn, other in enumerate(list_others(work.session, work.function, work.scorecard.format)):
         drawn, label = work.draw(size, OTHER_CALLS + 1 + turn), f"{name}: after {other.name}"
-        if work.keeps(work.state, label, quick=quick):
+        if work.keeps(work.state, quick=quick):
             run_once(partial(work.session.call, *other.call, **other.options))  # what it returns is judged elsewhere
             _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
 
@@ -430,4 +436,4 @@ def _call_with_others(work: Workload, name: str) -> None:
     if answered:
         own = [work.sizes[name]] * max(THREADS - len(answered), 1)
         label = f"{name}: {len(own) + len(answered)} threads, with calls of {', '.join(dict.fromkeys(o.function for o in answered))}"
-        _call_at_once(work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=name in work.quick)
+        _call_at_once(work, label, own, [(o.function, o.arguments, dict(o.options)) for o in answered], quick=work.is_quick(name))

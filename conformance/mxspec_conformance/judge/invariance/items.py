@@ -96,9 +96,9 @@ def judge_items(work: Workload, items: Items) -> None:
         if size.elements <= (budget.largest_chosen if quick else budget.largest):
             shape = items.shape(size)
             label = work.prefix + items.name(shape)
-            answered = work.enter(work.size, label, items.draw(shape, FIRST + size.salt), quick=quick)
+            answered = work.enter(work.size, label, partial(items.draw, shape, FIRST + size.salt), quick=quick)
             if answered and size.common and size.elements <= LARGE:  # a kernel may keep what it made for a shape
-                work.enter(work.size, f"{label}, again", items.draw(shape, FIRST + size.salt + 1), quick=quick)
+                work.enter(work.size, f"{label}, again", partial(items.draw, shape, FIRST + size.salt + 1), quick=quick)
     if not stored:
         _judge_contents(work, items, budget)
 
@@ -116,14 +116,14 @@ def _judge_contents(work: Workload, items: Items, budget: Budget) -> None:
         return
     label = f"{work.prefix}{items.name(shape)}" + f" as {shape[0]} x {shape[1]}" * items.flat
     for name, place in _list_contents(items, shape):
-        work.enter(work.size, f"{label}, {name}", items.fill(place), quick=True)
+        work.enter(work.size, f"{label}, {name}", partial(items.fill, place), quick=True)
     for name, drawn in items.list_contents(shape):
         work.enter(work.size, f"{label}, {name}", drawn, quick=not work.turn)
     place = items.place(shape, FIRST - 3)
     for view, shared in _list_shared(place, flat=items.flat):
         if not _is_taken(work, items, (len(shared), shared.shape[1])):
             continue
-        work.enter(work.memory, f"{label}, {view}", items.fill(shared), "arranged", view, quick=True, may_refuse=True)
+        work.enter(work.memory, f"{label}, {view}", partial(items.fill, shared), "arranged", view, quick=True, may_refuse=True)
 
 
 def _list_contents(items: Items, shape: Shape) -> Iterator[tuple[str, Places]]:

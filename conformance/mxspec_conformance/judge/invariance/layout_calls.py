@@ -146,7 +146,7 @@ def _make_workload(session: TargetSession, function: str, layout: Layout, items:
     settled = {name for name, shape in sizes.items() if reads or bool((_mask(layout, shape) == 0xFF).all())}
     return Workload(
         session=session, function=function, scorecard=scorecard, draw=items.draw, sizes=sizes, settled=settled,
-        list_twins=partial(_list_twins, session, layout, reads), chosen_by=("layout", layout.name),
+        list_twins=partial(_list_twins, session, layout, reads),
         turn=session.capabilities.layouts_of(function).index(layout),
     )  # fmt: skip
 

@@ -20,7 +20,6 @@ from mxspec_conformance.judge.invariance.reach import LOCAL, SEES_SHAPES
 from mxspec_conformance.judge.invariance.refusals import judge_wide_integers
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import FailureKind
@@ -117,14 +116,14 @@ def _make_workload(
     return Workload(
         session=session, function=answered.function, scorecard=scorecard, draw=lambda count, number: _draw(answered, count, 60 + number),
         memory="call-size", sizes={f"{count} numbers{label}": count for count in counts}, first=first, turn=turn,
-        prefix=label[2:] and f"{label[2:]}: ", chosen_by=(CALLS, f"{scorecard.operation}/{scorecard.format}"),
+        prefix=label[2:] and f"{label[2:]}: ",
     )  # fmt: skip
 
 
 def _judge_special(work: Workload, answered: Answered, label: str = "") -> None:
     """Whether a call with NaN, infinities and zeros writes into its input."""
     label = f"{FEW} numbers{label} with NaN: input afterwards"
-    if answered.function != "decode" and work.keeps("call-size", label):
+    if answered.function != "decode" and work.keeps("call-size", quick=True):
         x, element, *words = _draw(answered, FEW, 71).arguments
         x = x.copy()
         x[::5] = np.resize(np.array([np.nan, np.inf, -np.inf, 0, -0.0, -np.nan], x.dtype), len(x[::5]))
@@ -136,7 +135,7 @@ def _judge_special(work: Workload, answered: Answered, label: str = "") -> None:
 def _judge_adjacent_nan(work: Workload, answered: Answered) -> None:
     """Every number between NaN whose bits are all ones; what becomes of those is judged elsewhere, and they may be refused."""
     label = "numbers between NaN of all ones"
-    if answered.function == "decode" or answered.inputs[0].dtype != np.float32 or not work.keeps("call-size", label):
+    if answered.function == "decode" or answered.inputs[0].dtype != np.float32 or not work.keeps("call-size", quick=True):
         return
     drawn = _draw(answered, MANY, 79)
     x, element, *words = drawn.arguments
@@ -158,7 +157,7 @@ def _judge_options(work: Workload, answered: Answered, budget: Budget) -> None:
     )  # fmt: skip
     for turn, options in enumerate(every, 1):
         label = ", ".join(options.values())
-        if not all(work.session.capabilities.has("encode", o) for o in options) or not work.keeps("call-size", f"numbers, {label}"):
+        if not all(work.session.capabilities.has("encode", o) for o in options) or not work.keeps("call-size", quick=turn <= 3):
             continue
         inputs = tuple(a[draw_places(OPTION_NUMBERS, len(a), 95)] for a in answered.inputs)
         asked = replace(answered, inputs=inputs, kwargs=options)
@@ -183,7 +182,7 @@ def _judge_other_dtypes(work: Workload, answered: Answered, budget: Budget) -> N
     """
     for turn, dtype in enumerate(work.session.capabilities.dtypes if answered.function != "decode" else ()):
         narrow = cast_exactly(answered, dtype)
-        if dtype == "float32" or narrow is None or not work.keeps("call-size", f"numbers in {dtype}"):
+        if dtype == "float32" or narrow is None or not work.keeps("call-size", quick=True):
             continue
         whole = _fill(narrow, np.arange(len(narrow.before)))
         answer = run_once(partial(work.session.call, narrow.function, *whole.arguments, **whole.options))
@@ -228,7 +227,7 @@ def _judge_refusals(work: Workload, answered: Answered) -> None:
         if answer is not None and not isinstance(answer, NoAnswer) and answered.function == "encode" and scalar.max_code >= 4:
             ask = partial(work.session.call, "encode")
             calls = [partial(ask, x, element) for x in beside_ties.list_beside_ties(scalar)]
-            if work.keeps("refusal", beside_ties.LABEL):
+            if work.keeps("refusal", quick=True):
                 beside_ties.judge_beside_ties(work, calls, np.asarray)
     if words:
         text = f"codes came back for {FEW} numbers and 16 random words; refuse such a call"

@@ -22,7 +22,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.answers import is_legal
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.quantize import Observed, tensor_argument
-from mxspec_conformance.observations.selection import CALLS, keeps
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
@@ -96,7 +96,7 @@ def judge_places(calls: BlockCalls) -> None:
         if calls.offers("pad"):
             for length in range(1, pool.fmt.k):
                 label = f"{pool.name}: {length} before the end"
-                if keeps(CALLS, f"quantize/{pool.fmt.name}", label):
+                if makes_call(quick=length in (1, pool.fmt.k // 2, pool.fmt.k - 1)):
                     _judge_before_end(calls, pool, label, length)
         if calls.offers("block") and len(pool.fmt.shapes) > 1:
             for kind in ("largest", "NaN") if _turns_with_lanes(calls, pool) else ():
@@ -106,7 +106,7 @@ def judge_places(calls: BlockCalls) -> None:
 
 def _enter(calls: BlockCalls, pool: Pool, label: str, ask: Callable[[], Asked]) -> None:
     card = calls.scorecard
-    if not card.wants("position") or not keeps(CALLS, f"quantize/{pool.fmt.name}", label):
+    if not card.wants("position"):
         return
     answer = run_once(ask)
     if isinstance(answer, NoAnswer):
@@ -129,7 +129,7 @@ def _judge_nan_lanes(calls: BlockCalls, pool: Pool) -> None:
     """
     label, card, fmt = "a NaN in each lane", calls.scorecard, pool.fmt
     seen = np.isnan(pool.answered.inputs[0].astype(np.float32)).any()
-    if not seen or not card.wants("position") or not keeps(CALLS, f"quantize/{fmt.name}", label):
+    if not seen or not card.wants("position"):
         return
     x = np.ones((fmt.k, fmt.k), pool.answered.inputs[0].dtype)
     np.fill_diagonal(x, np.nan)

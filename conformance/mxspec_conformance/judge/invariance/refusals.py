@@ -15,7 +15,7 @@ from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_n
 from mxspec_conformance.judge.invariance.pools import Array, Pool, fill_blocks
 from mxspec_conformance.judge.invariance.reach import SEES_SHAPES
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import keeps_call
+from mxspec_conformance.observations.selection import makes_call
 from mxspec_conformance.targets.errors import FailureKind
 
 #: Rows and blocks of codes, with scales that are not theirs: too few, and those of blocks half as long.
@@ -90,7 +90,7 @@ def judge_other_dtypes(calls: BlockCalls) -> None:
         quick = dtype == "float64" or calls.is_first_format
         call = "quantize", numbers.astype(dtype), pool.fmt.name
         judge_refusable(work, label, *call, after=after, find_mistake=find_mistake, quick=quick, **answered.kwargs)
-    if "float64" in offered or pool.fmt.has_tensor_scale or not work.keeps("refusal", beside_ties.LABEL, quick=calls.is_first_format):
+    if "float64" in offered or pool.fmt.has_tensor_scale or not work.keeps("refusal", quick=calls.is_first_format):
         return
     # In blocks whose largest number is the element's the scale is 1, where it is a rule's.
     given = []
@@ -137,7 +137,7 @@ def _judge_cut(calls: BlockCalls, label: str, x: Array, padded: Array, *, axis: 
     quick = quick or calls.is_cheap(calls.pools[0], x.size)
     pool, kwargs = calls.pools[0], calls.pools[0].answered.kwargs
     options: dict[str, Any] = {**kwargs, "axis": axis} if axis != -1 else dict(kwargs)
-    if not keeps_call(*work.chosen_by, label, quick=quick):
+    if not makes_call(quick=quick):
         return
     alone = run_once(partial(calls.session.call, "quantize", padded, pool.fmt.name, **kwargs))
     if isinstance(alone, NoAnswer):  # judged elsewhere

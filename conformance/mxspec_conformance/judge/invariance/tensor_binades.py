@@ -24,7 +24,7 @@ from mxspec_conformance.judge.invariance.reach import REFUSALS
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.quantize import tensor_argument
-from mxspec_conformance.observations.selection import CALLS, keeps_call, selects
+from mxspec_conformance.observations.selection import makes_call, selects
 from mxspec_conformance.observations.tables import same_values
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input, preferred_dtype
@@ -110,7 +110,7 @@ def _judge(
 ) -> dict[str, Failure]:
     if session.transport == "results-file" or not session.capabilities.has(function, "tensor_scale"):  # every call of which is stored
         return {}
-    if profile.tensor is None or profile.two_level is None or not keeps_call(CALLS, f"{function}/{scorecard.format}", LABEL, quick=True):
+    if profile.tensor is None or profile.two_level is None or not makes_call(quick=True):
         return {}
     for bits in KNOWN:
         scales = TensorScales.from_amax(bits)

@@ -19,7 +19,6 @@ from mxspec_conformance.judge.invariance.placed import PLACED, list_repeated
 from mxspec_conformance.judge.invariance.reach import SEES_SHAPES
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.selection import CALLS
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input
 from mxspec_conformance.targets.sessions import TargetSession
@@ -170,7 +169,7 @@ def _make_workload(session: TargetSession, fmt: str, scorecard: Scorecard, dtype
     sizes = {f"{dtype}, {rows} x {columns}": (rows, columns) for rows, columns in shapes}
     return Workload(
         session=session, function="tensor_scale", scorecard=scorecard, draw=draw, sizes=sizes, quick=sizes, first=first,
-        list_twins=list_twins, chosen_by=(CALLS, f"tensor_scale/{fmt}"),
+        list_twins=list_twins,
     )  # fmt: skip
 
 

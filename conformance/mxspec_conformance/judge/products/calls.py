@@ -88,14 +88,7 @@ def judge_product_calls(
         return Drawn(_arguments(replace(case, a=take_rows(case.a, np.arange(rows)))))
 
     def judge(name: str, draw: Callable[[Size, int], Drawn], *verbs: Verb, sizes: Mapping[str, Size] | None = None) -> None:
-        work = Workload(
-            session=session,
-            function=OPERATION,
-            scorecard=scorecard,
-            draw=draw,
-            sizes=sizes or {name: None},
-            chosen_by=(OPERATION, scorecard.format),
-        )
+        work = Workload(session=session, function=OPERATION, scorecard=scorecard, draw=draw, sizes=sizes or {name: None})
         judge_history(work, verbs)
 
     for number in range(len(cases)):

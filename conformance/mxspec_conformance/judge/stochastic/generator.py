@@ -128,7 +128,7 @@ def _make_workload(session: TargetSession, fmt: BlockFormat, scorecard: Scorecar
 
     return Workload(
         session=session, function="quantize", scorecard=scorecard, draw=draw, sizes={f"seeded, 8 x {fmt.k}": None},
-        chosen_by=("seed", fmt.name), memory="seed", state="seed",
+        memory="seed", state="seed",
     )  # fmt: skip
 
 

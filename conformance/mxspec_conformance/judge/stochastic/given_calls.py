@@ -53,7 +53,7 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
     items = Items(width=fmt.k, fill=fill, ordinary=np.arange(len(asked.x)))
     sizes = {f"{told}: {rows} x {wide * fmt.k}": (rows, wide) for rows, wide in SHAPES}
     work = Workload(
-        session=session, function="quantize", scorecard=scorecard, draw=items.draw, chosen_by=(TOPIC, fmt.name), sizes=sizes, quick=sizes,
+        session=session, function="quantize", scorecard=scorecard, draw=items.draw, sizes=sizes, quick=sizes,
         list_twins=partial(_list_twins, session), memory=TOPIC, state=TOPIC, size=TOPIC, prefix=f"{told}: ",
         turn=session.capabilities.formats.index(fmt.name),
     )  # fmt: skip
