@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from zlib import crc32
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator
+from mxspec_conformance.judge.products import far_cases, late_cases, path_cases, twin_cases
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.epilogue_cases import list_epilogues, list_wide_epilogues
 from mxspec_conformance.judge.products.extreme_cases import list_negative_infinities, list_overflows, list_specials, list_subnormals
-from mxspec_conformance.judge.products.far_cases import list_far_cases
-from mxspec_conformance.judge.products.late_cases import list_late_cases
-from mxspec_conformance.judge.products.making import Maker
-from mxspec_conformance.judge.products.path_cases import list_path_cases
+from mxspec_conformance.judge.products.making import ListCases, Maker
 from mxspec_conformance.judge.products.position_cases import (
     list_cancellations,
     list_identities,
@@ -37,8 +36,7 @@ from mxspec_conformance.judge.products.sum_cases import (
     list_shapes,
     list_sums,
 )
-from mxspec_conformance.judge.products.tiles import draw_square, draw_tiles
-from mxspec_conformance.judge.products.twin_cases import list_twin_cases
+from mxspec_conformance.judge.products.tiles import draw_longest, draw_square, draw_tiles
 from mxspec_conformance.judge.products.variety import (
     draw_added_memory,
     draw_edges,
@@ -49,7 +47,7 @@ from mxspec_conformance.judge.products.variety import (
     draw_vectors,
 )
 from mxspec_conformance.targets.capabilities import Capabilities
-from mxspec_conformance.targets.operands import OperandKind, Product
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
 
 #: Rows, columns and numbers of a sum of products whose operands are squares: in which order they lie shows in no shape.
 SQUARE = 64
@@ -57,38 +55,98 @@ SQUARE = 64
 __all__ = ["ProductCase", "list_cases", "list_equal_shapes", "list_topics"]
 
 
-def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int = 20) -> list[ProductCase]:
+def _drawn(draw: Callable[..., Iterable[tuple[str, Numbers, Numbers]]], topic: str, *names: str) -> ListCases:
+    """Cases of operands alone; names: what of a maker the function takes beside writers and sizes."""
+
+    def list_drawn(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+        for label, a, b in draw(maker.a, maker.b, maker.sizes, *(getattr(maker, name) for name in names)):
+            yield ProductCase(topic=topic, label=label, a=a, b=b)
+
+    return list_drawn
+
+
+def _list_every_scale(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
+        for label, numbers, back in draw_every_scale(writer, other, maker.sizes, first=side == "a"):
+            a, b = (numbers, back) if side == "a" else (back, numbers)
+            yield ProductCase(topic="scale-code", label=label, a=a, b=b)
+
+
+def _list_one_block_of_each_row(maker: Maker, dtype: str) -> Iterator[ProductCase]:
+    if OperandKind.AFFINE not in (maker.a.spec.kind, maker.b.spec.kind):
+        yield list_one_block_of_each_row(maker)
+
+
+#: Groups that are asked in the first dtype of outputs, by name: each has a random stream of its own, which no other one moves.
+FIRST: dict[str, ListCases] = {
+    "identities": lambda maker, _: list_identities(maker),
+    "block scales": lambda maker, _: list_block_scales(maker),
+    "offsets": lambda maker, _: list_offsets(maker),
+    "cancellations": lambda maker, _: list_cancellations(maker),
+    "shapes": lambda maker, _: list_shapes(maker),
+    "ordinary": lambda maker, _: list_ordinary(maker),
+    "scale codes": lambda maker, _: list_scale_codes(maker),
+    "tensor scales": lambda maker, _: list_tensor_scales(maker),
+    "epilogues": lambda maker, _: list_epilogues(maker),
+    "zero blocks": lambda maker, _: list_zero_blocks(maker),
+    "calls": lambda maker, _: list_calls(maker),
+    "patterns": lambda maker, _: list_patterns(maker),
+    "roundings": lambda maker, _: list_roundings(maker),
+    "one block of each row": _list_one_block_of_each_row,
+    "tensor scales alone": lambda maker, _: list_tensor_scales_alone(maker),
+    "tiles": _drawn(draw_tiles, "shape"),
+    "squares": _drawn(draw_square, "block-scale", "bits"),
+    "every scale": _list_every_scale,
+    "edges": lambda maker, _: draw_edges(maker.a, maker.b, maker.sizes, maker.integers),
+    "vectors": lambda maker, _: draw_vectors(maker.a, maker.b, maker.sizes, maker.draw),
+    "kept": lambda maker, _: draw_kept(maker.a, maker.b, maker.sizes, maker.integers),
+    "added in memory": lambda maker, dtype: draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype),
+    "added to tiles in memory": lambda maker, dtype: draw_added_memory(
+        maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16)
+    ),
+    "specials among rows": lambda maker, _: list_specials(maker, 17, 20),
+    "contents": list_contents,
+    "lengths": lambda maker, _: draw_lengths(maker.a, maker.b, maker.sizes, maker.integers),
+    "far scales": lambda maker, _: draw_far_scales(maker.a, maker.b, maker.sizes),
+    "longest": lambda maker, _: [
+        ProductCase(topic="shape", label=label, a=a, b=b) for label, a, b in [draw_longest(maker.a, maker.b, maker.sizes)]
+    ],
+    **twin_cases.FIRST,
+    **late_cases.FIRST,
+    **far_cases.FIRST,
+    **path_cases.FIRST,
+}
+#: Those that are asked in every dtype of outputs.
+EVERY: dict[str, ListCases] = {
+    "sums": lambda maker, dtype: list_sums(maker),
+    "specials": lambda maker, _: list_specials(maker),
+    "overflows": list_overflows,
+    "wide epilogues": list_wide_epilogues,
+    "negative infinities": lambda maker, _: list_negative_infinities(maker),
+    "negative overflows": lambda maker, dtype: list_overflows(maker, dtype, negative=True),
+    "subnormals": list_subnormals,
+    "epilogues of shapes": lambda maker, dtype: draw_epilogues(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype),
+    **far_cases.EVERY,
+    **path_cases.EVERY,
+}
+
+
+def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumulator) -> list[ProductCase]:
     """Every call by which a product is judged, the same ones each time."""
-    maker = Maker(product, capabilities, accumulator, seed)
     first, *others = capabilities.out_dtypes
-    cases = [replace(case, out_dtype=first) for case in _list_all(maker)]
-    cases += [replace(case, out_dtype=first) for case in _list_added(Maker(product, capabilities, accumulator, seed + 2))]
-    cases += [replace(case, out_dtype=first) for case in _list_wider(Maker(product, capabilities, accumulator, seed + 3), first)]
-    cases += [replace(case, out_dtype=first) for case in _list_varied(Maker(product, capabilities, accumulator, seed + 4), first)]
-    for dtype in others:
-        again = [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in list_sums(maker) if not c.before]
-        cases += again + [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in list_overflows(maker, dtype)]
-        also = _list_in_another_dtype(Maker(product, capabilities, accumulator, seed + 3), dtype)
-        cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
-        also = _list_varied_in_another_dtype(Maker(product, capabilities, accumulator, seed + 4), dtype)
-        cases += [replace(c, out_dtype=dtype, label=f"{c.label}, {dtype}") for c in also]
-    cases += list_twin_cases(Maker(product, capabilities, accumulator, seed + 5), capabilities.out_dtypes)
-    cases += list_late_cases(Maker(product, capabilities, accumulator, seed + 6), capabilities.out_dtypes)
-    cases += list_far_cases(Maker(product, capabilities, accumulator, seed + 7), capabilities.out_dtypes)
-    cases += list_path_cases(Maker(product, capabilities, accumulator, seed + 9), capabilities.out_dtypes)
-    cases += _list_contents_and_ends(Maker(product, capabilities, accumulator, seed + 10), first)
-    return cases
 
+    def list_group(name: str, group: ListCases, dtype: str) -> Iterator[ProductCase]:
+        maker = Maker(product, capabilities, accumulator, crc32(f"{name}, {dtype}".encode()))
+        for case in group(maker, dtype):
+            if dtype == first or not case.before:
+                yield replace(case, out_dtype=dtype, label=case.label if dtype == first else f"{case.label}, {dtype}")
 
-def _list_contents_and_ends(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Contents of operands, lengths of sums, and scales at the ends of their range."""
-    yield from list_contents(maker, dtype)
-    yield from (
-        replace(case, out_dtype=dtype)
-        for case in draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16))
-    )
-    for case in (*draw_lengths(maker.a, maker.b, maker.sizes, maker.integers), *draw_far_scales(maker.a, maker.b, maker.sizes)):
-        yield replace(case, out_dtype=dtype)
+    cases = [case for name, group in (FIRST | EVERY).items() for case in list_group(name, group, first)]
+    cases += [case for dtype in others for name, group in EVERY.items() for case in list_group(name, group, dtype)]
+    return [
+        *cases,
+        *twin_cases.list_other_outputs(Maker(product, capabilities, accumulator, crc32(b"other outputs")), capabilities.out_dtypes),
+    ]
 
 
 def list_topics(product: Product, capabilities: Capabilities) -> list[str]:
@@ -102,63 +160,3 @@ def list_equal_shapes(product: Product, capabilities: Capabilities, accumulator:
     for seed, shape in ((21, (11, 10, 192)), (22, (SQUARE, SQUARE, SQUARE))):
         maker = Maker(product, capabilities, accumulator, seed)
         yield [replace(case, out_dtype=capabilities.out_dtypes[0]) for case in list_equal_operands(maker, shape)]
-
-
-def _list_all(maker: Maker) -> Iterator[ProductCase]:
-    """The cases that every dtype of outputs is asked first."""
-    groups = (
-        list_identities(maker), list_sums(maker), list_block_scales(maker), list_offsets(maker), list_cancellations(maker),
-        list_shapes(maker), list_ordinary(maker), list_scale_codes(maker), list_tensor_scales(maker), list_epilogues(maker),
-        list_specials(maker), list_zero_blocks(maker),
-        list_overflows(maker, maker.capabilities.out_dtypes[0]), list_calls(maker), list_patterns(maker), list_roundings(maker),
-    )  # fmt: skip
-    for group in groups:
-        yield from group
-
-
-def _list_added(maker: Maker) -> Iterator[ProductCase]:
-    """Cases that joined later: by numbers of their own, so that those of the others stay."""
-    if OperandKind.AFFINE not in (maker.a.spec.kind, maker.b.spec.kind):
-        yield list_one_block_of_each_row(maker)
-    yield from list_tensor_scales_alone(maker)
-
-
-def _list_wider(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Whole tiles, every scale code, epilogues of many bits and rows, infinities and overflows of the other sign."""
-    for label, a, b in draw_tiles(maker.a, maker.b, maker.sizes):
-        yield ProductCase(topic="shape", label=label, a=a, b=b)
-    for label, a, b in draw_square(maker.a, maker.b, maker.sizes, maker.bits):
-        yield ProductCase(topic="block-scale", label=label, a=a, b=b)
-    for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        for label, numbers, back in draw_every_scale(writer, other, maker.sizes, first=side == "a"):
-            a, b = (numbers, back) if side == "a" else (back, numbers)
-            yield ProductCase(topic="scale-code", label=label, a=a, b=b)
-    yield from list_wide_epilogues(maker, dtype)
-    yield from list_negative_infinities(maker)
-    yield from list_overflows(maker, dtype, negative=True)
-    yield from list_subnormals(maker, dtype)
-
-
-def _list_in_another_dtype(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """What an output's dtype may change beside sums: what is added, NaN and Inf, the smallest numbers."""
-    yield from list_wide_epilogues(maker, dtype)
-    yield from list_specials(maker)
-    yield from list_negative_infinities(maker)
-    yield from list_overflows(maker, dtype, negative=True)
-    yield from list_subnormals(maker, dtype)
-
-
-def _list_varied(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Cases that differ from others in one thing, and NaN and Inf beside many rows."""
-    sides = maker.a, maker.b, maker.sizes
-    yield from (
-        *draw_edges(*sides, maker.integers), *draw_vectors(*sides, maker.draw), *draw_kept(*sides, maker.integers),
-        *draw_added_memory(*sides, maker.short, maker.takes, dtype),
-    )  # fmt: skip
-    yield from list_specials(maker, 17, 20)
-    yield from _list_varied_in_another_dtype(maker, dtype)
-
-
-def _list_varied_in_another_dtype(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Epilogues of few rows and columns, and of as many."""
-    yield from draw_epilogues(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from mxspec.dot import PLAIN_FORMATS
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import BlockWriter, takes_tensor_scale, with_tensor_scale
-from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.making import ListCases, Maker
 from mxspec_conformance.judge.products.variety import list_options
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
@@ -29,16 +28,6 @@ _ALPHA, _LARGE = 2.0**-18, 14
 _TENSOR_SCALES = 2.0**-11, 2.0**-16
 #: Plain dtypes whose subnormal numbers are operands like others.
 _NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
-
-
-def list_far_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
-    """dtypes: of the outputs; what an epilogue does is asked in each."""
-    for case in (*_list_full_width(maker), *_list_largest(maker), *_list_below(maker), *_list_subnormals(maker)):
-        yield replace(case, out_dtype=dtypes[0])
-    for dtype in dtypes:
-        for case in (*_list_factors(maker, dtype), *_list_tensor_scales(maker, dtype), *_list_added_nan(maker, dtype)):
-            label = case.label if dtype == dtypes[0] else f"{case.label}, {dtype}"
-            yield replace(case, out_dtype=dtype, label=label)
 
 
 def _list_full_width(maker: Maker) -> Iterator[ProductCase]:
@@ -160,3 +149,17 @@ def _list_added_nan(maker: Maker, dtype: str) -> Iterator[ProductCase]:
                 options = {**options, name: added}
         sides = sides or _ones(maker, (m, n), k, (0, 0))
         yield ProductCase(topic="nan", label=f"a NaN in {label}", a=sides[0], b=sides[1], options=options)
+
+
+#: Groups of cases, asked in the first dtype of outputs; what an epilogue does in each.
+FIRST: dict[str, ListCases] = {
+    "full width": lambda maker, _: _list_full_width(maker),
+    "largest numbers": lambda maker, _: _list_largest(maker),
+    "scales below": lambda maker, _: _list_below(maker),
+    "subnormal operands": lambda maker, _: _list_subnormals(maker),
+}
+EVERY: dict[str, ListCases] = {
+    "small factors": _list_factors,
+    "tensor scales and epilogues": _list_tensor_scales,
+    "added NaN": _list_added_nan,
+}

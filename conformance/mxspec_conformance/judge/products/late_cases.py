@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from mxspec_conformance.judge.products.case import ProductCase
-from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.making import ListCases, Maker
 from mxspec_conformance.judge.products.spoiling import write_positive
-from mxspec_conformance.judge.products.tiles import draw_longest
 from mxspec_conformance.judge.products.variety import list_options
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
@@ -22,16 +21,6 @@ _APART = 14
 _MANY = 12288
 #: Bits of the numbers of a plain side.
 _BITS = {"float32": 24, "bfloat16": 8, "float16": 11, "float8_e4m3fn": 4, "float8_e5m2": 3}
-
-
-def list_late_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
-    """dtypes: of the outputs; these cases have the first one."""
-    for case in (*_list_split(maker, dtypes[0]), *list_memory(maker), *_list_zeros_under_nan(maker), *list_every_bit(maker)):
-        yield replace(case, out_dtype=dtypes[0])
-    for case in _list_one_large(maker):
-        yield replace(case, out_dtype=dtypes[0])
-    label, a, b = draw_longest(maker.a, maker.b, maker.sizes)
-    yield ProductCase(topic="shape", label=label, a=a, b=b, out_dtype=dtypes[0])
 
 
 def _list_split(maker: Maker, dtype: str) -> Iterator[ProductCase]:
@@ -116,3 +105,13 @@ def list_every_bit(maker: Maker, least_rows: int = 12) -> Iterator[ProductCase]:
         yield ProductCase(
             topic="identity", label=f"one-hot rows, every bit of {side}{'' if least_rows == 12 else f', {rows} rows'}", a=a, b=b
         )
+
+
+#: Groups of cases, asked in the first dtype of outputs.
+FIRST: dict[str, ListCases] = {
+    "long sums in turn": _list_split,
+    "rows of other scales in memory": lambda maker, _: list_memory(maker),
+    "zeros under NaN": lambda maker, _: _list_zeros_under_nan(maker),
+    "every bit": lambda maker, _: list_every_bit(maker),
+    "one large": lambda maker, _: _list_one_large(maker),
+}

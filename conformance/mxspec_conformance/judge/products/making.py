@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from mxspec.dot import Accumulator
+from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import OperandWriter, Reach, make_writer
 from mxspec_conformance.judge.products.variety import find_taken
 from mxspec_conformance.targets.capabilities import Capabilities
@@ -50,3 +52,7 @@ class Maker:
     def short(self, writer: OperandWriter, rows: int, k: int) -> Any:
         """Integers of sums to which a scaled C and bias are added exactly."""
         return self.integers(writer, rows, k, bits=min(self.bits, _LONG_BITS))
+
+
+#: Makes the cases of a group for a dtype of outputs.
+ListCases = Callable[[Maker, str], Iterable[ProductCase]]

@@ -7,7 +7,7 @@ of outputs and its own idea of scales. What is right in one of them says nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from mxspec_conformance.judge.products.epilogue_cases import list_added_ends, li
 from mxspec_conformance.judge.products.epilogues import draw_many_bits
 from mxspec_conformance.judge.products.extreme_cases import list_overflows, list_subnormals
 from mxspec_conformance.judge.products.late_cases import list_every_bit, list_memory
-from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.making import ListCases, Maker
 from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.judge.products.scale_cases import list_scale_codes
 from mxspec_conformance.judge.products.spoiling import find_place, has_one_infinity, write_few, write_positive
@@ -48,24 +48,6 @@ _ORDINARY = ((1, 40, 64), (40, 1, 64), (36, 40, 64))
 _PRODUCTS = 8
 #: Rows and columns that lie in other memory.
 _LAID = 40, 48
-
-
-def list_path_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
-    """dtypes: of the outputs, each asked in every shape; what does not hang on it in the first one."""
-    for dtype in dtypes:
-        cases = [
-            *_list_sums(maker, dtype), *_list_ends(maker, dtype), *list_key_sets(maker, dtype), *list_added_ends(maker, dtype),
-            *list_added_specials(maker, dtype),
-        ]  # fmt: skip
-        if dtype == dtypes[0]:
-            cases += [
-                *_list_path(maker, dtype, *maker.sizes.fit(*_LONG_TILES)),
-                *_list_spoilt(maker), *_list_scale_ends(maker), *_list_laid(maker, dtype), *_list_every_code(maker), *_list_ordinary(maker),
-                *list_every_bit(maker, 20), *_list_equal_rows(maker),
-            ]  # fmt: skip
-        for case in cases:
-            label = case.label if dtype == dtypes[0] else f"{case.label}, {dtype}"
-            yield replace(case, out_dtype=dtype, label=label)
 
 
 def write_by_block(maker: Maker, writer: OperandWriter, rows: int, k: int, bits: int) -> Numbers:
@@ -175,3 +157,20 @@ def _list_equal_rows(maker: Maker) -> Iterator[ProductCase]:
         powers = np.tile((np.arange(rows) % 3)[:, None], (1, -(-k // writer.run)))
         sides.append(writer.numbers(np.tile(maker.integers(writer, 1, k, bits=max(maker.bits - _BITS, 1)), (rows, 1)), powers))
     yield ProductCase(topic="block-scale", label="rows of equal codes under other scales", a=sides[0], b=sides[1])
+
+
+#: Groups of cases: in every dtype of outputs, each in every shape; what does not depend on it in the first one.
+EVERY: dict[str, ListCases] = {
+    "paths": _list_sums, "paths at the ends": _list_ends, "sets of keys": list_key_sets, "added at the ends": list_added_ends,
+    "added specials": list_added_specials,
+}  # fmt: skip
+FIRST: dict[str, ListCases] = {
+    "long tiles": lambda maker, dtype: _list_path(maker, dtype, *maker.sizes.fit(*_LONG_TILES)),
+    "specials at the end": lambda maker, _: _list_spoilt(maker),
+    "scales of paths": lambda maker, _: _list_scale_ends(maker),
+    "tiles in memory": _list_laid,
+    "every code": lambda maker, _: _list_every_code(maker),
+    "ordinary paths": lambda maker, _: _list_ordinary(maker),
+    "every bit of tiles": lambda maker, _: list_every_bit(maker, 20),
+    "equal rows": lambda maker, _: _list_equal_rows(maker),
+}

@@ -7,12 +7,11 @@ a factor of zero for none; adds long sums in fewer bits; leaves out what is mult
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from mxspec_conformance.judge.products.case import ProductCase
-from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.judge.products.making import ListCases, Maker
 from mxspec_conformance.judge.products.operand_writer import OperandWriter
 from mxspec_conformance.judge.products.spoiling import find_place, write_positive
 from mxspec_conformance.judge.products.variety import list_options
@@ -22,19 +21,6 @@ from mxspec_conformance.targets.operands import Numbers, OperandKind
 _LONG = ((2, 3, 4096), (3, 2, 5152), (1, 2, 12288))
 #: One row and one column as wide as several tiles, under an epilogue.
 _WIDE = ((1, 131), (131, 1))
-
-
-def list_twin_cases(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
-    """dtypes: of the outputs, the first one first. Each case has its own."""
-    for case in (
-        *_list_kept(maker),
-        *_list_equal_codes(maker),
-        *_list_long(maker),
-        *_list_factors(maker, dtypes[0]),
-        *_list_beside_zeros(maker),
-    ):
-        yield replace(case, out_dtype=dtypes[0])
-    yield from _list_other_outputs(maker, dtypes)
 
 
 def _list_kept(maker: Maker) -> Iterator[ProductCase]:
@@ -127,10 +113,20 @@ def _spoil_opposite(writer: OperandWriter, numbers: Numbers, row: int, place: in
     return numbers.with_held(held)
 
 
-def _list_other_outputs(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
+def list_other_outputs(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductCase]:
     """The same product in another dtype, and then in the first: sums of more bits than either narrow one holds."""
     for number, dtype in enumerate(dtypes[1:]):
         m, n, k = maker.sizes.fit(5 + 2 * number, 7, 192)
         a, b = (writer.numbers(maker.integers(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n)))
         for told in (dtype, dtypes[0], dtype):
             yield ProductCase(topic="state", label=f"the same product in {dtype} and in {dtypes[0]}: {told}", a=a, b=b, out_dtype=told)
+
+
+#: Groups of cases, asked in the first dtype of outputs.
+FIRST: dict[str, ListCases] = {
+    "same scales": lambda maker, _: _list_kept(maker),
+    "equal codes": lambda maker, _: _list_equal_codes(maker),
+    "long": lambda maker, _: _list_long(maker),
+    "factors": _list_factors,
+    "against zeros": lambda maker, _: _list_beside_zeros(maker),
+}
