@@ -20,7 +20,7 @@ from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRu
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS, Instance
 from mxspec_conformance.observations.format import Observations
-from mxspec_conformance.observations.selection import EVERYTHING, Selection, keeps, use_selection
+from mxspec_conformance.observations.selection import EVERYTHING, Selection, keeps, selects_calls, use_selection
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.in_process import InProcessSession
@@ -140,11 +140,15 @@ def _run_stages(session: TargetSession, operation: str, fmt: str, profile: str) 
     elif operation in BLOCK_STAGES:
         run = BlockRun(Observations(session, fmt), get_profile(profile, fmt), naming=False)
         for stage in BLOCK_STAGES[operation]:
+            if stage.source is Source.CALLS and not selects_calls():
+                continue
             scorecard = Scorecard(stage.operation, fmt)
             stage.judge(run, scorecard)
             yield stage.source, scorecard
     else:
         for scalar_stage in SCALAR_STAGES[operation]:
+            if scalar_stage.source is Source.CALLS and not selects_calls():
+                continue
             scorecard = Scorecard(scalar_stage.operation, fmt)
             scalar_stage.judge(session, fmt, scorecard)
             yield scalar_stage.source, scorecard
