@@ -15,7 +15,7 @@ from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Conversio
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
-#: Roundings that are looked for beside a mistake.
+#: Roundings that are tried together with a mistake.
 _BESIDE = (Rounding.RNE, Rounding.RNA, Rounding.RTZ)
 
 
@@ -110,7 +110,7 @@ def _with_nan_between(x: Floats, fmt: ScalarFormat, returned: Codes, expected: C
 
 
 def _without_some_bits(x: Floats, returned: Codes, expected: Codes) -> Codes | None:
-    """Codes of powers of two if some bits of the fraction were not looked at when rounding up; None where they all were, or none."""
+    """Codes of powers of two if some bits of the fraction were ignored when rounding up; None where they all were, or none."""
     fraction = x.view(np.uint32).astype(np.int64) & 0x7FFFFF
     normal = np.isfinite(x) & (x >= np.float32(2.0**-126))
     low = np.minimum((x.view(np.uint32) >> 23).astype(np.int64), expected)

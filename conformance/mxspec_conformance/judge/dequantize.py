@@ -1,4 +1,4 @@
-"""Judging `dequantize`: every code under every scale byte, and beside every other code."""
+"""Judging `dequantize`: every code under every scale byte, and next to every other code."""
 
 from __future__ import annotations
 
@@ -188,9 +188,9 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
     row, lane = min(np.argwhere(bad).tolist(), key=lambda at: (abs(int(scales[at[0]]) - one), int(codes[at[0], at[1]])))
     code, scale = int(codes[row, lane]), int(scales[row])
     values = codes[bad]
-    beside = sorted({f"{int(c):02x}" for c in values})
+    others = sorted({f"{int(c):02x}" for c in values})
     under = len(set(scales[np.where(bad)[0]].tolist()))
-    told = f"wrong here and under {under - 1} other scale bytes: codes {', '.join(beside[:6])}{' ...' if len(beside) > 6 else ''}"
+    text = f"wrong here and under {under - 1} other scale bytes: codes {', '.join(others[:6])}{' ...' if len(others) > 6 else ''}"
     tensor = {} if table.case.tensor is None else table.case.tensor.as_dict()
     given: dict[str, Any] = {
         "code": show_code(code, fmt.element), "scale": show_code(scale, fmt.scale), "lane": str(lane),
@@ -205,7 +205,7 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
     )
     want, answered = table.expected[row, lane], table.seen.answered
     shown = show_value(
-        f"{table.case.id}-scale-{scale:02x}", given, float(want), float(table.returned[row, lane]), steps=[told], snippet=snippet
+        f"{table.case.id}-scale-{scale:02x}", given, float(want), float(table.returned[row, lane]), steps=[text], snippet=snippet
     )
     return keep_items(
         shown, "dequantize", fmt.name, np.column_stack([codes, scales])[answered], int(np.searchsorted(answered, row)), lane=lane,
@@ -214,7 +214,7 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
 
 
 def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, scorecard: Scorecard) -> dict[str, Failure]:
-    """Enter calls in which a code means what the table says, whatever stands beside it: a target may look up several at once.
+    """Enter calls in which a code means what the table says, whatever its neighbours are: a target may look up several at once.
 
     table: codes under scale bytes, as they were answered. Returns the first code that was read otherwise, by requirement.
     """
@@ -253,7 +253,7 @@ def _show_neighbours(
     wrong: npt.NDArray[np.bool_],
     options: Mapping[str, Any],
 ) -> Failure:
-    """The first code of a call that is read otherwise than in the table, between those beside it."""
+    """The first code of a call that is read otherwise than in the table, between its neighbours."""
     row, column = np.argwhere(wrong)[0].tolist()
     before, after = (f"{int(codes[row, at]):02x}" if 0 <= at < codes.shape[1] else "none" for at in (column - 1, column + 1))
     code = int(codes[row, column])
@@ -261,10 +261,10 @@ def _show_neighbours(
         "code": show_code(code, fmt.element), "scale": show_code(scale, fmt.scale), "between codes": f"{before}, {after}",
         "row, column": f"{row}, {column} of {codes.shape[0]} x {codes.shape[1]}",
     }  # fmt: skip
-    told = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than in the table of single codes; a target may look up several at once"
+    text = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than in the table of single codes; a target may look up several at once"
     blocks = codes.reshape(-1, fmt.k)
     return keep_items(
-        show_value(label, given, float(own[code]), float(returned[row, column]), steps=[told]), "dequantize", fmt.name,
+        show_value(label, given, float(own[code]), float(returned[row, column]), steps=[text]), "dequantize", fmt.name,
         np.column_stack([blocks, np.full(len(blocks), scale, np.uint8)]), (row * codes.shape[1] + column) // fmt.k, lane=column % fmt.k,
         options=options, write=write_value, is_wrong=partial(is_other_value, own[code], signs=False),
     )  # fmt: skip

@@ -154,8 +154,8 @@ class Explanation:
             return self.mistake.value
         if self.cause is Cause.CONVERSION_MISTAKE:
             words = self.name if self.mistake is None else self.mistake.value
-            beside = "" if self.rounding is None else f", and rounding were {ROUNDING_TEXT[self.rounding]}"
-            return f"if {words}{beside}"  # after the "as" of a note
+            and_rounding = "" if self.rounding is None else f", and rounding were {ROUNDING_TEXT[self.rounding]}"
+            return f"if {words}{and_rounding}"  # after the "as" of a note
         if self.cause is Cause.CONTRACT:
             return f"contract {self.name}"
         return self.name

@@ -36,7 +36,7 @@ _STEPS = {
     "scales 4 codes higher": 4,
     "scales 4 codes lower": -4,
 }
-#: (rows, blocks of a row) of calls that are looked at for memory and history; tensor scales, and none, under which they are.
+#: (rows, blocks of a row) of calls that are made for memory and history; tensor scales, and none, under which they are.
 WATCHED_SHAPES, WATCHED = ((6, 4), (24, 4)), 3
 #: Blocks to a row, and the axis along which they lie; the options that this needs.
 _SHAPES: dict[str, tuple[int, int, tuple[str, ...]]] = {
@@ -144,7 +144,7 @@ def _enter(
 def _judge_calls(
     session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Sequence[Observed], own: Codes, scorecard: Scorecard
 ) -> None:
-    """Enter calls of these blocks in every size, and after and beside others, under scales that are not the profile's own."""
+    """Enter calls of these blocks in every size, and after and together with others, under scales that are not the profile's own."""
     every, options = _stack(rows), tensor_argument(rows[0].case.tensor, session.capabilities)
     x, moved = cast_input(every.case.x, every.dtype), _move(own, 1 + np.arange(len(own)) % 2, fmt)
 

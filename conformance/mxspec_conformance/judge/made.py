@@ -1,4 +1,4 @@
-"""Judging blocks that are made here by the profile: they are entered beside the vectors, of which none is one of them.
+"""Judging blocks that are generated here from the profile: they are entered in addition to the vectors, of which none is one of them.
 
 What is legal for them is computed, by the same sets of legal answers that the vectors were built with.
 """

@@ -37,7 +37,7 @@ OTHERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Quotients that test one thing, `step` numbers of the dtype beside what is written."""
+    """Quotients that test one thing, `step` numbers of the dtype away from what is written."""
 
     name: str
     quotients: Reals

@@ -95,7 +95,7 @@ def _add_exponents(elements: Table, scales: npt.NDArray[np.uint8]) -> Iterator[t
         yield mistake, np.where(elements == 0, bits, moved).astype(integer).view(dtype).astype(np.float32)
 
 
-#: Bytes that are read wrongly and can be told one by one.
+#: Bytes that are read wrongly and can be named one by one.
 _FEW = 4
 
 

@@ -3,7 +3,7 @@
 OCP MX leaves it to the implementation how such a block is stored. Whatever it chooses, it chooses for all of them: the scale
 is that of the other lanes, or the same byte each time; the lanes with NaN or Inf become the same thing each time; the other
 lanes are what the scale makes of them, or are all lost. An answer that depends on the lane, on the sign of a NaN, or on the
-numbers beside it, is no choice but a mistake.
+numbers next to it, is no choice but a mistake.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def check_layouts(session: TargetSession, report: Report, progress: Progress, wa
         if wanted.any_of(function, layout.name)
     ]
     found: dict[tuple[str, str], list[Requirement]] = {}
-    # What is asked of a layout's functions is drawn once for all of them; they are reported function by function.
+    # Cases of a layout are drawn once for all of its functions; results are reported function by function.
     for function, layout in sorted(pairs, key=lambda pair: pair[1].name):
         progress(f"{function} {layout.name}")
         found[function, layout.name] = judge_layouts.judge_layout(session, function, layout, wanted)

@@ -1,7 +1,7 @@
 """Scales that were searched: of a few candidates the one whose block comes back with the least error.
 
 OCP recommends a rule for the scale and forbids none. A quantizer that tries several scales follows no rule of the maximum;
-its elements are judged under the scale that it chose, and the choice is told with the error that it minimises.
+its elements are judged under the scale that it chose, and the choice is reported with the error that it minimises.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _depends_on_others(observations: Observations, groups: Sequence[_Blocks]) ->
     """
     session, fmt = observations.session, observations.fmt
     dtype = session.capabilities.dtypes[0]
-    # Blocks as they come, too: those of the vectors hold few numbers beside the maximum that would weigh against it.
+    # Blocks as they come, too: those of the vectors hold few numbers next to the maximum that would weigh against it.
     drawn = np.random.default_rng(16).standard_normal((512, fmt.k)).astype(np.float32)
     for blocks in groups:
         x = np.concatenate([blocks.x[(blocks.x != 0).sum(axis=1) > 1], cast_input(drawn, dtype).astype(np.float32)])
@@ -156,7 +156,7 @@ def _collect(observations: Observations, fmt: BlockFormat, profile: Profile, bou
 def _errors(
     blocks: _Blocks, offsets: Sequence[int], fmt: BlockFormat, profile: Profile, rounding: Rounding | None
 ) -> npt.NDArray[np.float64]:
-    """The errors [kind, candidate, block] of each candidate scale, with elements as the profile rounds them, or as told."""
+    """The errors [kind, candidate, block] of each candidate scale, with elements as the profile rounds them, or as given."""
     steps, bindings = bind_profile(profile, blocks.tensor)
     rule = None if rounding is None else steps.element.with_rounding(rounding)
     values, factors = decode_table(fmt.element).astype(np.float64), decode_table(fmt.scale).astype(np.float64)

@@ -20,7 +20,7 @@ def check_several(targets: Sequence[Any], jobs: int = 1, **options: Any) -> Iter
     """A report for each target, in their order; an error for those that do not load.
 
     jobs: so many are judged at a time, each by a process of its own; 1: here. options: of `check`. With several jobs `progress` and
-    `begun` are not told, and targets have to be paths or names.
+    `begun` are not called, and targets have to be paths or names.
 
     Raises what `check` raises of its own arguments.
     """

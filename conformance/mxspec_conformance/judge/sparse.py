@@ -55,7 +55,7 @@ def judge_sparse(
     rule = session.capabilities.prune_rule if function == SparseFunction.PRUNE else ""
     failures = Counter[FailureKind]()
     pools: list[Asked] = []
-    beside: list[Asked] = []
+    adjacent: list[Asked] = []
     answers = False
     for case in list_sparse_cases(fmt) if given is None else given:
         if case.function != function:
@@ -68,9 +68,9 @@ def judge_sparse(
             if answered is not None and case.topic in ("largest", "pattern"):
                 pools.append(answered)
             elif answered is not None and _belongs_to_calls(answered):
-                beside.append(answered)
+                adjacent.append(answered)
     if pools and calls:
-        judge_sparse_calls(session, reduce(Asked.join, beside, pools[0]), scorecard)
+        judge_sparse_calls(session, reduce(Asked.join, adjacent, pools[0]), scorecard)
     order = {name: number for number, name in enumerate(RULES)}
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause, order.get(e.name, 0)))
     requirements = []
@@ -83,7 +83,7 @@ def judge_sparse(
 
 
 def _belongs_to_calls(answered: Asked) -> bool:
-    """Whether groups are asked in calls of other sizes beside the ordinary ones: groups of few numbers, of which a packer has to name
+    """Whether groups are asked in calls of other sizes together with the ordinary ones: groups of few numbers, of which a packer has to name
     places that hold none; and ties, where the target claims a rule. Without one each call may choose anew."""
     function, topic = answered.case.function, answered.case.topic
     return (function is SparseFunction.COMPRESS and topic == "few") or (topic == "prune-tie" and bool(answered.rule))

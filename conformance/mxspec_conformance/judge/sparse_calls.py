@@ -24,7 +24,7 @@ from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import SparseFunction
 
-#: (rows, groups in a row) of the calls that are looked at for memory and history, of each group the first that a target takes: small
+#: (rows, groups in a row) of the calls that are made for memory and history, of each group the first that a target takes: small
 #: ones, tiles, and several tiles, ragged both ways or whole, with rows of more than 512 codes.
 SHAPES = (((32, 8), (32, 16), (32, 32)), ((32, 32),), ((64, 64),), ((72, 130), (96, 160)))
 

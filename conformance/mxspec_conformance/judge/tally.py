@@ -175,8 +175,8 @@ def judge_tally(
     if errors:
         timed_out = any(n.kind is FailureKind.TIMEOUT for n in errors)
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
-        told = [n for n in errors if not n.given_up] or errors
-        requirement.note = f"{len(errors)} of {requirement.cases} cases: {told[0].message}"
+        shown = [n for n in errors if not n.given_up] or errors
+        requirement.note = f"{len(errors)} of {requirement.cases} cases: {shown[0].message}"
         # Beside what may be refused, the code that failed is what there is to see.
         show = (tally.show_stumble if refuses else None) or tally.show_silence
         requirement.first = show() if show is not None else None

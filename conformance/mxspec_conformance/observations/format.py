@@ -1,4 +1,4 @@
-"""Everything that is observed of a target in one block format, asked for when it is first looked at."""
+"""Everything that is observed of a target in one block format, each part when it is first needed."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def load_table_cases(fmt: str) -> tuple[TableCase, ...]:
 
 @lru_cache(maxsize=16)
 def rotated_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
-    """`full_table` with the codes of each row rotated by some lanes, so that every code comes to lie in every lane."""
+    """`full_table` with the codes of each row rotated by some lanes, so that every code lies in every lane."""
     codes, scales = full_table(fmt)
     rows, lanes = np.indices(codes.shape)
     rotated: Codes = codes[rows, (lanes + 5 * scales.astype(np.intp)[:, None] + rows) % fmt.k]

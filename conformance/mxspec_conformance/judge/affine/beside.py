@@ -1,6 +1,6 @@
-"""Groups of numbers between the floats beside a midpoint and those that lie anywhere: who rounds on the way moves them.
+"""Groups of numbers just beyond the floats that are adjacent to a midpoint: an intermediate rounding moves them.
 
-The vectors ask midpoints and the floats beside them, which an interval of legal quotients holds where offsets are floats. A quotient
+The vectors hold midpoints and the floats adjacent to them, which an interval of legal quotients holds where offsets are floats. A quotient
 held in 16 bits, or a constant that is nearly one half, goes wrong further away.
 """
 

@@ -15,7 +15,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: (rows, groups in a row) of the calls that are looked at for memory and history: small, of one tile, and of several ragged ones.
+#: (rows, groups in a row) of the calls that are made for memory and history: small, of one tile, and of several ragged ones.
 SHAPES = ((3, 3), (23, 3), (72, 9))
 
 

@@ -173,7 +173,7 @@ def _count_alone(session: TargetSession, name: str, seen: Sequence[_Seen], fmt: 
 
 
 def _count_neighbours(session: TargetSession, name: str, case: AffineStoredCase, scorecard: Scorecard) -> None:
-    """Every code beside every other, times one and with nothing added, which no contract rounds: a target may look up several at once.
+    """Every code next to every other, times one and with nothing added, which no contract rounds: a target may look up several at once.
 
     case: whose dtypes the call has.
     """
@@ -192,12 +192,12 @@ def _count_neighbours(session: TargetSession, name: str, case: AffineStoredCase,
 
     def show() -> Failure:
         row, column = np.argwhere(wrong)[0].tolist()
-        told = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than alone; a target may look up several at once"
+        text = f"{int(wrong.sum())} of {wrong.size} codes are read otherwise than alone; a target may look up several at once"
         near = " ".join(map(str, codes[row, max(column - 1, 0) : column + 2].tolist()))
         return Failure(
             case=label, given={"format": fmt.name, "scale": "1", "offset": "0", "code": f"{int(codes[row, column])} at {column}, in {near}"},
             expected={"value": format_bits(codes[row, column].astype(np.float32))}, returned={"value": format_bits(answer[row, column])},
-            steps=[told],
+            steps=[text],
         )  # fmt: skip
 
     scorecard.count("affine-code", label, ok=not wrong.any(), show=show)

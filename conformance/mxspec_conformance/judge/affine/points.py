@@ -1,4 +1,4 @@
-"""Values at which rules of affine integers change their answers: codes between two ends, midpoints, and the floats beside both."""
+"""Values at which rules of affine integers change their answers: codes between two ends, midpoints, and the floats adjacent to both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPONENTS = (0, 1, -1, 3, -3, 6, -6, 10, -10, -13)
 
 @lru_cache(maxsize=512)
 def list_points(fmt: AffineFormat, ends: int, exponent: int) -> tuple[int, ...]:
-    """Bits of a group's two ends, then of the codes and midpoints between them and the floats beside these."""
+    """Bits of a group's two ends, then of the codes and midpoints between them and the floats adjacent to these."""
     (lo, hi), factor = ENDS[ends], power_of_two(exponent)
     points = [_bits(lo * factor, fmt), _bits(hi * factor, fmt)]
     for step in range(2 * fmt.bins + 1):  # even steps are codes, odd ones midpoints

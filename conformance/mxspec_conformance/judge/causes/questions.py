@@ -32,7 +32,7 @@ class Need(Enum):
     OTHER_DTYPES = auto()
     #: A format with E8M0 scales.
     MX = auto()
-    #: A sign bit beside a magnitude.
+    #: A sign bit next to a magnitude.
     SIGNS = auto()
     #: Elements below the smallest normal one.
     SUBNORMALS = auto()

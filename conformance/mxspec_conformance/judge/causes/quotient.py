@@ -25,7 +25,7 @@ from mxspec_vectors.tensor_scales import bind_profile
 
 
 def lost_sticky_bit(seen: Seen) -> Found | None:
-    """Whether of a quotient only one bit beyond the last place is looked at; everywhere, or below the smallest normal number."""
+    """Whether of a quotient only one bit beyond the last place counts; everywhere, or below the smallest normal number."""
     element = seen.fmt.element
     normal = float(element.magnitude(1 << element.mantissa_bits))
     for cause, where, below in (

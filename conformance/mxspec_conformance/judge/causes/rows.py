@@ -1,4 +1,4 @@
-"""Blocks beside what a target returned for them and what a profile says."""
+"""Blocks with what a target returned for them and what a profile says."""
 
 from __future__ import annotations
 

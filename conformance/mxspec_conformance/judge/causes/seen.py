@@ -55,7 +55,7 @@ class Seen:
 
     @classmethod
     def of(cls, observations: Observations, profile: Profile) -> Seen:
-        """What was observed, beside the answers of a profile."""
+        """What was observed, next to the answers of a profile."""
         fmt, dtypes, answered = observations.fmt, observations.session.capabilities.dtypes, observations.answered
         bounds = find_bounds(observations.scales, fmt, profile)
         rows = tuple(collect_rows(answered, fmt, profile, dtypes[0], bounds))
@@ -68,7 +68,7 @@ class Seen:
         return divide(self.rows, self.fmt, self.profile)
 
     def rows_of(self, profile: Profile) -> Sequence[Rows]:
-        """The same blocks beside the answers of another profile."""
+        """The same blocks next to the answers of another profile."""
         return self.rows if profile is self.profile else tuple(collect_rows(self.answered, self.fmt, profile, self.dtypes[0], self.bounds))
 
     def maxima(self, profile: Profile, ends: tuple[int, int] = _ORDINARY_MAXIMA) -> Iterator[Maxima]:

@@ -11,8 +11,8 @@ from mxspec_conformance.observations.format import Observations
 def find_silence(observations: Observations) -> Found | None:
     """The one reason for which no case of `quantize` has an answer; None where one has, or where reasons differ."""
     lost = [item.reason for item in observations.unanswered if not item.reason.is_unsupported]
-    told = [reason.message for reason in lost if not reason.given_up]
+    shown = [reason.message for reason in lost if not reason.given_up]
     # Targets put shapes and counts into their messages.
-    if observations.answered or not told or len({re.sub(r"\d+", "0", message) for message in told}) > 1:
+    if observations.answered or not shown or len({re.sub(r"\d+", "0", message) for message in shown}) > 1:
         return None
-    return Found(KnownCause.NO_ANSWER, f"none of {len(lost)} blocks has an answer: {told[0]}")
+    return Found(KnownCause.NO_ANSWER, f"none of {len(lost)} blocks has an answer: {shown[0]}")

@@ -1,4 +1,4 @@
-"""Everything that is asked of a function of blocks beyond the vectors, in order: what the function does not offer is not asked."""
+"""The calls of a function of blocks beyond the vectors, in order; what the function does not offer is left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def judge_calls(session: TargetSession, fmt: BlockFormat, pools: Sequence[Pool],
 
 
 def _list_parts(calls: BlockCalls, fmt: BlockFormat) -> Iterator[tuple[tuple[str, ...], Callable[[BlockCalls], None]]]:
-    """(topics, what is asked of them), in order."""
+    """(topics, what judges them), in order."""
     stored = calls.session.transport == "results-file"  # every call
     if calls.function == "quantize":
         yield ("position", "tail"), judge_places

@@ -1,7 +1,7 @@
 """Numbers in float64 that lie nearer to a tie than any float32 does.
 
 A target that was not promised float64 may convert it to the nearest float32, which is the tie, or compute with the number as
-it is, which lies beside it; it does the same with all numbers. One that cuts bits off does neither.
+it is, which lies next to it; it does the same with all numbers. One that cuts bits off does neither.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _answer_tiles(calls: BlockCalls, pool: Pool) -> Way | None:
 def judge_cut_grids(calls: BlockCalls) -> None:
     """Square tiles of which the last ones are cut short, with padding: as if zeros followed; a target may refuse them.
 
-    What lies in the rows that padding adds is not looked at.
+    What lies in the rows that padding adds is not judged.
     """
     for pool in calls.pools:
         way = _answer_tiles(calls, pool)

@@ -33,7 +33,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: Calls that are looked at for what they do to inputs and earlier answers: odd ones, tiles, one long row, and powers of two, of which a
+#: Calls of which it is checked what they do to inputs and earlier answers: odd ones, tiles, one long row, and powers of two, of which a
 #: kernel may keep a buffer each. From 2^18 numbers on those of fast targets.
 PROBED: tuple[Shape, ...] = (
     (1, 1),
@@ -161,7 +161,7 @@ class BlockCalls:
             work.enter(topic, label, drawn, *before, quick=quick, may_refuse=may_refuse)
 
     def settle(self, topic: str, label: str, *, ok: bool, text: str, expected: str = "as in every other call") -> None:
-        """Count what a call did beside its answer; text: what is wrong."""
+        """Count what a call did besides its answer; text: what is wrong."""
         self.scorecard.count(topic, label, ok=ok)
         if not ok:
             self.first.setdefault(self.scorecard.tally(topic).id, call_failure(label, text, expected))

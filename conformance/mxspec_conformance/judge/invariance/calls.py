@@ -20,7 +20,7 @@ class Size:
     why: str
     #: Whether every dtype and tensor scale is asked in it, not the first alone.
     common: bool = False
-    #: Whether the quick level asks it.
+    #: Whether the quick level makes it: of the first format, and of every other one those that are common and of few numbers.
     quick: bool = False
 
     @property
@@ -117,6 +117,7 @@ TALL: tuple[Size, ...] = tuple(
         (1024, "1024 blocks", False, True),
         (1025, "one row more than 1024", False, True),
         (4096, "4096 rows", False, True),
+        (4097, "4096 blocks and one", True, True),
         (16384, "16,384 blocks", True, False),
         (16385, "16,384 blocks and one", False, False),
         (32768, "32,768 rows", False, False),

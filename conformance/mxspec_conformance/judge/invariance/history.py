@@ -386,7 +386,7 @@ def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
             label = f"{name}: where a call lay that is the same but for {what}"
             if work.keeps(work.state, quick=quick):
                 answer = run_once(partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options))
-                # What cannot be asked of the twin cannot be asked where it lay.
+                # Where the twin is refused, its memory tells nothing.
                 if not isinstance(answer, NoAnswer):
                     work.judge(label, drawn, answer)
 
@@ -426,7 +426,7 @@ def _call_after_others(work: Workload, name: str) -> None:
 def _call_with_others(work: Workload, name: str) -> None:
     """A function, in others of its formats, and the others that the target offers, at once: they may share a workspace, or a word.
 
-    The others are asked of the first of them.
+    The other functions are called once, with the first of them.
     """
     first = min(work.session.capabilities.functions, key=list(OPERATIONS).index) == work.function
     plain = {o.name: o for o in list_others(work.session, work.function, work.scorecard.format) if not o.special}

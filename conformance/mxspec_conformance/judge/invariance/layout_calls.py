@@ -23,7 +23,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 #: How many codes a call is drawn from, before those that a layout stores are taken of them; items of which a row is a multiple, of
 #: which the first is taken that the layout takes in so many rows.
 DRAWN, UNITS, ROWS = 1 << 12, (1, 2, 4, 8, 12, 16, 32, 64, 128, 256), 256
-#: Shapes of the calls that are looked at for what they do to each other, in this order; and how many other layouts.
+#: Shapes of the calls that are made for memory and history, in this order; and how many other layouts.
 HELD_SHAPES, OTHERS = ((16, 12), (256, 16), (20, 32), (128, 128), (256, 128), (512, 512)), 3
 #: Matrices of one call, and their shapes, of which the first that a layout takes is asked: small ones, and ones of several ragged tiles.
 SEVERAL = ((3, ((20, 32), (32, 64), (64, 256), (128, 192), (256, 256))), (5, ((130, 6), (136, 96), (160, 64), (192, 256))))
@@ -52,7 +52,7 @@ def judge_layout_calls(session: TargetSession, function: str, layout: Layout, sc
 
 
 def _make_items(function: str, layout: Layout, *, reads: bool) -> Items:
-    """Codes of every value that the layout stores, in a hash of each position: each comes to lie next to each, as a kernel may look up
+    """Codes of every value that the layout stores, in a hash of each position: each lies next to each, as a kernel may look up
     several at once."""
     kept = _list_kept(layout.main)
     special = {"zeros": kept == 0, "the largest code": kept == kept.max()}
@@ -127,7 +127,7 @@ def _mask(layout: Layout, shape: tuple[int, ...]) -> Bytes:
 
 @dataclass(frozen=True)
 class _Mistake:
-    """What is wrong with a call: in words, and what it should have returned beside what it did."""
+    """What is wrong with a call: in words, and what it should have returned, and what it did."""
 
     text: str
     expected: dict[str, str]
@@ -140,7 +140,7 @@ def _show(label: str, layout: Layout, mistake: _Mistake, before: str) -> Failure
 
 
 def _make_workload(session: TargetSession, function: str, layout: Layout, items: Items, scorecard: Scorecard, *, reads: bool) -> Workload:
-    """Calls that are looked at for what they do to each other."""
+    """Calls for memory and history."""
     sizes = {f"{m} x {k}": (m, k) for m, k in HELD_SHAPES if items.takes((m, k))}
     # Of bytes that mean nothing a packing function may write any.
     settled = {name for name, shape in sizes.items() if reads or bool((_mask(layout, shape) == 0xFF).all())}

@@ -31,7 +31,7 @@ OPTION_NUMBERS = 704
 OTHER_ROUNDINGS = ("rna", "rnz", "rnu", "rtp", "rtn")
 #: Numbers in the calls that follow another one, and between NaN.
 FEW, MANY = 200, 2500
-#: Numbers in calls that are looked at for what they do to each other.
+#: Numbers in calls that are made for memory and history.
 HISTORY = (40, 200, 1500, 10007)
 #: A NaN whose bits are all ones: what adds to its bits carries into those of the adjacent number.
 ALL_ONES = np.uint32(0xFFFFFFFF)

@@ -13,7 +13,7 @@ SMALL, MEDIUM, TRIES = 1 << 11, 1 << 15, 6
 
 
 class Speed(Enum):
-    """How fast a target is: numbers a second, and the largest calls that are asked of a target as fast."""
+    """How fast a target is: numbers a second, and the largest calls of a target that fast."""
 
     #: Vectorised code, most of which does ten millions and more.
     FAST = (5_000_000, 1 << 23, 1 << 22, 1 << 17)

@@ -31,7 +31,7 @@ from mxspec_vectors.cases import list_blocks
 #: Rows before each ragged end; numbers of the largest call with tiles that are rolled.
 BEFORE_END, ROLLED = 12, 1 << 22
 
-#: Scale bytes [n, 1] beside codes [n, k].
+#: Scale bytes [n, 1], then codes [n, k].
 Answers = npt.NDArray[np.uint8]
 #: The blocks that were asked [n, k], what was returned, and what has to be.
 Asked = tuple[npt.NDArray[Any], Answers, Answers]
@@ -89,7 +89,7 @@ def _is_as_rows(session: TargetSession, fmt: BlockFormat, item: Observed) -> boo
 
 
 def judge_places(calls: BlockCalls) -> None:
-    """Enter calls of `quantize` in which a number comes to lie in every place."""
+    """Enter calls of `quantize` in which a number lies in every place."""
     for number, pool in enumerate(calls.pools):
         if not number:
             _judge_nan_lanes(calls, pool)
@@ -203,7 +203,7 @@ def _turns_with_lanes(calls: BlockCalls, pool: Pool) -> bool:
 
 
 def _in_tiles(session: TargetSession, pool: Pool, kind: str) -> Asked:
-    """A tile rolled so that its largest number, or its NaN, comes to lie in each place: the answer rolls with it.
+    """A tile rolled so that its largest number, or its NaN, lies in each place: the answer rolls with it.
 
     Every second tile is another one, so that neighbours differ. Where a row with a NaN alone has a scale that is NaN, so
     has the tile.

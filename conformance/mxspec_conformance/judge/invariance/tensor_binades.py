@@ -149,7 +149,7 @@ def _list_maxima(kind: str, low: int, high: int) -> Iterator[TensorScales]:
 
 
 def _list_shares(fmt: BlockFormat) -> npt.NDArray[np.float64]:
-    """Numbers as shares of the largest magnitude, each a 64th beside the value of its code under a block scale a 64th beside its
+    """Numbers as shares of the largest magnitude, each a 64th off the value of its code under a block scale a 64th off its
     own."""
     levels = decode_table(fmt.scale).astype(np.float64)
     top = np.flatnonzero(np.isfinite(levels)).max()

@@ -179,14 +179,14 @@ def _list_extremes(dtype: str) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         return
     limits = ml_dtypes.finfo(DTYPES[dtype])
     x = (np.arange(64) % 5 - 2).astype(np.float32)
-    for told, largest in (
+    for name, largest in (
         ("the largest number", limits.max), ("the smallest normal number", limits.smallest_normal),
         ("the smallest number", limits.smallest_subnormal),
     ):  # fmt: skip
         for sign in (1, -1):
-            tensor = (x * np.float32(0 if "smallest" in told else 1)).astype(DTYPES[dtype]).reshape(2, 32)
+            tensor = (x * np.float32(0 if "smallest" in name else 1)).astype(DTYPES[dtype]).reshape(2, 32)
             tensor[1, 5] = sign * np.float32(largest)
-            yield f"{told}, {'+-'[sign < 0]}", tensor
+            yield f"{name}, {'+-'[sign < 0]}", tensor
 
 
 def _is_same(value: float, other: float) -> bool:

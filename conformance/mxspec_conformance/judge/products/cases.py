@@ -56,7 +56,7 @@ __all__ = ["ProductCase", "list_cases", "list_equal_shapes", "list_topics"]
 
 
 def _drawn(draw: Callable[..., Iterable[tuple[str, Numbers, Numbers]]], topic: str, *names: str) -> ListCases:
-    """Cases of operands alone; names: what of a maker the function takes beside writers and sizes."""
+    """Cases of operands alone; names: what of a maker the function takes in addition to writers and sizes."""
 
     def list_drawn(maker: Maker, dtype: str) -> Iterator[ProductCase]:
         for label, a, b in draw(maker.a, maker.b, maker.sizes, *(getattr(maker, name) for name in names)):

@@ -218,9 +218,9 @@ class BlockWriter(OperandWriter):
         for topic, found in (("nan", np.isnan(self.values)), ("inf", np.isinf(self.values))):
             codes = np.flatnonzero(found)
             for code in codes[[0, -1] if len(codes) else []].tolist():  # one of either sign
-                spoilt = numbers.codes.copy()
-                spoilt[row, place] = code
-                yield topic, f"the code {code:02x}", replace(numbers, codes=spoilt)
+                changed = numbers.codes.copy()
+                changed[row, place] = code
+                yield topic, f"the code {code:02x}", replace(numbers, codes=changed)
 
 
 def with_tensor_scale(numbers: Numbers, value: float) -> Numbers:

@@ -32,7 +32,7 @@ def list_epilogues(maker: Maker) -> Iterator[ProductCase]:
             yield ProductCase(topic="epilogue", label=label, a=a, b=b, options=options)
 
 
-#: What is given beside C and bias, and whether each of these is: every set of keywords, and factors by which a part is left out.
+#: What is given in addition to C and bias, and whether each of these is: every set of keywords, and factors by which a part is left out.
 _KEY_SETS: tuple[tuple[dict[str, float], bool, bool], ...] = (
     ({"alpha": 1.0}, False, False), ({"alpha": 1.0}, False, True), ({"alpha": 0.0}, False, True), ({"beta": 1.0}, True, True),
     ({"beta": 0.0}, True, True), ({"beta": -0.5}, True, True), ({"alpha": 1.0, "beta": 2.0}, True, False),

@@ -24,7 +24,7 @@ def list_specials(maker: Maker, rows: int = 5, columns: int = 6) -> Iterator[Pro
         a, b = (write_positive(p, size, k) for p, size in ((maker.a, m), (maker.b, n)))
         chosen = a if side == "a" else b
         row = min(1, len(chosen.held) - 1)
-        # Of two sparse sides only the spoilt place is sure to be kept by both: it is in the first group.
+        # Of two sparse operands only the injected place is sure to be kept by both: it is in the first group.
         sparse = other.spec.sparsity is not None
         for topic, label, changed in writer.spoil(chosen, row, find_place(chosen, row), 0 if sparse else -1):
             if topic == "inf" and not has_one_infinity(writer, other):

@@ -1,6 +1,6 @@
 """Numbers at the ends of what their formats, scales and factors hold: far apart, all of them the largest, too small for any output.
 
-A narrow accumulator keeps the sums of like numbers and loses one beside a large one; integer units saturate where all codes are
+A narrow accumulator keeps the sums of like numbers and loses one next to a large one; integer units saturate where all codes are
 the largest; what is scaled twice, at the sum and at the output, must not be cut in between.
 """
 
@@ -117,7 +117,7 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
 
 
 def _list_tensor_scales(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Tensor scales beside alpha, C and bias; small ones over large block scales."""
+    """Tensor scales with alpha, C and bias; small ones over large block scales."""
     scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if not any(scaled):
         return

@@ -115,19 +115,19 @@ def judge_product(
     unlike = {id(x) for x in other}
     right = [x for x in asked if id(x) not in unlike and x.output is not None and x.case.topic not in _ASIDE]
     wrong = _leave_out_repeated(session, other)
-    spoilt = {id(x) for x in wrong}
+    wrong_ids = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name, wanted)
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
     # What becomes of a NaN may have a reason of its own: cutting bits off one makes an infinity.
     by_mistake = wrong and frozenset.intersection(*(named[id(x)] for x in [x for x in wrong if x.case.topic not in _SPECIAL] or wrong))
     rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
-    found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in spoilt)], contracts) if rounded else None
+    found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in wrong_ids)], contracts) if rounded else None
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             limited = is_limit(x, asked)
             scorecard.count_no_answer(x.case.topic, x.case.label, unsupported(x.answer.message) if limited else x.answer)
             continue
-        bad = id(x) in spoilt
+        bad = id(x) in wrong_ids
         reasons = named.get(id(x), frozenset())
         if found is not None and x.is_right(*found):
             reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
@@ -200,8 +200,8 @@ def find_contract(asked: Sequence[Asked], contracts: Sequence[OperandContract], 
         if len(wrong) < fewest:
             best, fewest = contract, len(wrong)
             # What is wrong under one contract is mostly wrong under the next: it decides soonest that that one is no better.
-            spoilt = {id(x) for x in wrong}
-            order = [*wrong, *(x for x in order if id(x) not in spoilt)]
+            wrong_ids = {id(x) for x in wrong}
+            order = [*wrong, *(x for x in order if id(x) not in wrong_ids)]
         if not fewest:
             break
     return best

@@ -2,7 +2,7 @@
 
 Kernels take tiles in another order, and add in other accumulators, where both sides have many rows; indices of 8, 15 and 16 bits
 come round. The operands are integers under powers of two, so that float64 has the outputs at once. A loop in an interpreter takes
-too long for these: they are asked of kernels that are fast.
+too long for these: fast kernels alone get them.
 """
 
 from __future__ import annotations
@@ -182,9 +182,9 @@ def _draw_by_block(maker: Maker, dtype: str) -> Iterator[LargeCall]:
     sides = draw(lambda writer, rows: maker.integers(writer, rows, k, bits=min(maker.bits, _SHORT + 3) - 4))
     plain = _multiply(label, dtype, sides[0], sides[1])
     yield plain
-    for told, options in list_options(m, n, maker.takes, dtype)[-1:]:
+    for name, options in list_options(m, n, maker.takes, dtype)[-1:]:
         short = draw(lambda writer, rows: writer.pick(_list_small(writer), rows, k))
-        yield _add(_multiply(label, dtype, short[0], short[1]), told, options)
+        yield _add(_multiply(label, dtype, short[0], short[1]), name, options)
     scaled = [takes_tensor_scale(writer.spec) for writer in (maker.a, maker.b)]
     if any(scaled):  # powers of two, which leave sums exact
         given = [with_tensor_scale(x[0], v) if s else x[0] for x, v, s in zip(sides, _TENSOR_SCALES, scaled, strict=True)]

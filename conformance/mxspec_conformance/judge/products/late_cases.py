@@ -26,15 +26,15 @@ _BITS = {"float32": 24, "bfloat16": 8, "float16": 11, "float8_e4m3fn": 4, "float
 def _list_split(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """What is added to a long sum is added once; the next long sum of the same shape starts from zero."""
     m, n, k = maker.sizes.fit(3, 5, _SPLIT)
-    for told in ("a long sum", "a long sum of other numbers"):
+    for name in ("a long sum", "a long sum of other numbers"):
         a, b = (writer.numbers(maker.short(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n)))
-        yield ProductCase(topic="state", label=f"{told}, k = {k}", a=a, b=b)
+        yield ProductCase(topic="state", label=f"{name}, k = {k}", a=a, b=b)
     for label, options in list_options(m, n, maker.takes, dtype):
         yield ProductCase(topic="epilogue", label=f"{label}, k = {k}", a=a, b=b, options=options)
 
 
 def list_memory(maker: Maker, rows_of_a: int = 7, rows_of_b: int = 9) -> Iterator[ProductCase]:
-    """Scales of which each row has its own, beside memory that is not theirs."""
+    """Scales of which each row has its own, next to memory that is not theirs."""
     m, n, k = maker.sizes.fit(rows_of_a, rows_of_b, 128)
     among = "" if rows_of_a == 7 else f", {m} x {n}"
     sides = [
@@ -64,8 +64,8 @@ def _list_zeros_under_nan(maker: Maker) -> Iterator[ProductCase]:
         codes, scales, row = numbers.codes.copy(), numbers.scales.copy(), min(1, rows - 1)
         codes[row] = writer.code_of(0.0)
         scales[row, 0] = code
-        spoilt = replace(numbers, codes=codes, scales=scales)
-        a, b = (spoilt, back) if side == "a" else (back, spoilt)
+        injected = replace(numbers, codes=codes, scales=scales)
+        a, b = (injected, back) if side == "a" else (back, injected)
         yield ProductCase(topic="nan", label=f"a NaN scale of zeros in {side}", a=a, b=b)
 
 

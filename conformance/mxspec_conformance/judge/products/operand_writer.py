@@ -94,7 +94,7 @@ class OperandWriter(ABC):
     def spoil(self, numbers: Numbers, row: int, place: int, run: int) -> Iterator[tuple[str, str, Numbers]]:
         """A side with a NaN or an Inf in a row, in all ways that its format has: (topic, what, the side).
 
-        place: of what is stored in the row; run: the block or group whose scale is spoilt.
+        place: of what is stored in the row; run: the block or group whose scale is replaced.
         """
 
     @property

@@ -1,6 +1,6 @@
 """Everything again in the shapes by which kernels choose another path: scales, what is added, roundings, NaN and Inf.
 
-A vector, a few rows beside many columns, whole tiles, a split k: each is a path of its own, with its own epilogue, its own rounding
+A vector, a few rows and many columns, whole tiles, a split k: each is a path of its own, with its own epilogue, its own rounding
 of outputs and its own idea of scales. What is right in one of them says nothing of the others.
 """
 
@@ -36,7 +36,7 @@ _LONG_TILES = 33, 34, 800
 #: Exponents of a block's scale, by row and block, of either side; and the bits that their products take from the sums.
 _STEPS, _SPREAD, _BITS = ((1, 1), (2, 1)), 3, 4
 _TENSOR_SCALES = 0.3712, 1.9045
-#: Shapes in which one number or block of the last row is spoilt; whole tiles along k, whose tail may be lost for another reason.
+#: Shapes in which one number or block of the last row is NaN or infinite; whole tiles along k, whose tail may be lost for another reason.
 _SPOILT = ((1, 40, 384), (40, 1, 384), (36, 40, 256))
 #: Shapes under which scales, and outputs, lie at their ends.
 _UNDER_ENDS, _OUTPUTS = ((1, 7), (7, 1), (17, 20)), ((1, 9), (9, 1), (17, 20))
@@ -104,7 +104,7 @@ def _list_spoilt(maker: Maker) -> Iterator[ProductCase]:
         for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
             m, n, k = maker.sizes.fit(*path)
             place = k - 2
-            # Of a kernel that sums in few bits, too, nothing but the spoilt row may be wrong here.
+            # Of a kernel that sums in few bits, too, nothing but that row may be wrong here.
             a, b = ((write_few if p is writer else write_positive)(p, size, k, place) for p, size in ((maker.a, m), (maker.b, n)))
             chosen = a if side == "a" else b
             row = len(chosen.held) - 1
@@ -122,7 +122,7 @@ def _list_scale_ends(maker: Maker) -> Iterator[ProductCase]:
 
 
 def _list_laid(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Operands, C and bias of more rows and columns than a tile, in memory beside what is not theirs."""
+    """Operands, C and bias of more rows and columns than a tile, in memory next to what is not theirs."""
     yield from list_memory(maker, *_LAID)
     yield from draw_added_memory(maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=_LAID)
 

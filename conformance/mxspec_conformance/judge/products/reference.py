@@ -16,7 +16,7 @@ from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product
 
 
-# One case is looked at under a hundred mistakes, most of which leave at least one of its sides alone.
+# One case is judged under a hundred mistakes, most of which leave at least one of its operands alone.
 @lru_cache(maxsize=16)
 def make_factor(numbers: Numbers, contract: OperandContract = EXACTLY) -> Factor:
     """One side as a kernel with a contract multiplies it; a plain side is what it is, but for float32 where the contract says so."""

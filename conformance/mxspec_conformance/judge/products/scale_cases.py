@@ -105,7 +105,7 @@ def list_tensor_scales_alone(maker: Maker) -> Iterator[ProductCase]:
 
 
 def list_zero_blocks(maker: Maker) -> Iterator[ProductCase]:
-    """A block of zeros under a large scale, beside ones."""
+    """A block of zeros under a large scale, next to ones."""
     if maker.a.spec.kind is not OperandKind.BLOCK or not maker.a.spec.block.is_mx:
         return
     m, n, k = maker.sizes.fit(2, 3, 128)

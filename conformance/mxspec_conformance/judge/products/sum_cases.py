@@ -45,7 +45,7 @@ def list_equal_operands(maker: Maker, shape: tuple[int, int, int] = (11, 10, 192
 
 
 def list_shapes(maker: Maker) -> Iterator[ProductCase]:
-    """Sizes beside those of tiles."""
+    """Sizes adjacent to those of tiles."""
     run = math.lcm(maker.a.run, maker.b.run)
     for m, n, k in ((1, 1, 1), (1, 40, 3), (3, 1, 5), (17, 33, 2), (65, 7, 9), (2, 129, 1), (130, 2, 33)):
         fitted = maker.sizes.fit(m, n, k * run)

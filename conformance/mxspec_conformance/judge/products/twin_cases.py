@@ -29,10 +29,10 @@ def _list_kept(maker: Maker) -> Iterator[ProductCase]:
     x, w = maker.integers(maker.a, m, k), maker.integers(maker.b, n, k)
     for side, writer, codes, back in (("b", maker.b, w, maker.a.numbers(x)), ("a", maker.a, x, maker.b.numbers(w))):
         other = np.concatenate([codes[:1], np.roll(codes[1:], 1, axis=1)]) if len(codes) > 1 else codes
-        for told, given in (("", codes), (", all but the first row other", other)):
+        for which, given in (("", codes), (", all but the first row other", other)):
             numbers = writer.numbers(given)
             a, b = (back, numbers) if side == "b" else (numbers, back)
-            yield ProductCase(topic="state", label=f"{side} under the same scales{told}", a=a, b=b)
+            yield ProductCase(topic="state", label=f"{side} under the same scales{which}", a=a, b=b)
 
 
 def _list_equal_codes(maker: Maker) -> Iterator[ProductCase]:
@@ -60,7 +60,7 @@ def _list_long(maker: Maker) -> Iterator[ProductCase]:
 
 
 def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
-    """Factors of zero beside C, negative ones beside what is added; one wide row, one tall column."""
+    """Factors of zero with C, negative ones with what is added; one wide row, one tall column."""
     m, n, k = maker.sizes.fit(6, 10, 128)
     options = dict(list_options(m, n, maker.takes, dtype))
     sides = [writer.numbers(maker.short(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n))]
@@ -118,8 +118,8 @@ def list_other_outputs(maker: Maker, dtypes: Sequence[str]) -> Iterator[ProductC
     for number, dtype in enumerate(dtypes[1:]):
         m, n, k = maker.sizes.fit(5 + 2 * number, 7, 192)
         a, b = (writer.numbers(maker.integers(writer, rows, k)) for writer, rows in ((maker.a, m), (maker.b, n)))
-        for told in (dtype, dtypes[0], dtype):
-            yield ProductCase(topic="state", label=f"the same product in {dtype} and in {dtypes[0]}: {told}", a=a, b=b, out_dtype=told)
+        for own in (dtype, dtypes[0], dtype):
+            yield ProductCase(topic="state", label=f"the same product in {dtype} and in {dtypes[0]}: {own}", a=a, b=b, out_dtype=own)
 
 
 #: Groups of cases, asked in the first dtype of outputs.

@@ -25,7 +25,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 from mxspec_conformance.targets.product_sizes import Sizes
 
-#: The other one of m and n, where one is beside the size of a tile.
+#: The other one of m and n, where one is adjacent to the size of a tile.
 _BESIDE = 3
 #: Shapes under an epilogue: one row, one column, one output; and the least rows where there are as many columns.
 _SHAPES, _SQUARE = ((1, 21), (21, 1), (1, 1)), 12
@@ -47,7 +47,7 @@ def find_taken(capabilities: Capabilities) -> set[str]:
 
 
 def draw_edges(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
-    """Every size beside that of a tile, of either side, once."""
+    """Every size adjacent to that of a tile, of either operand, once."""
     wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
         yield ProductCase(
@@ -164,8 +164,8 @@ def draw_kept(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Intege
         if not part:
             continue
         changed = _change_offsets(numbers) if part == "offsets" else _change_metadata(numbers)
-        for told, given in (("again", numbers), (f"under other {part}", changed)):
-            label = f"the codes and scales of {side} {told}"
+        for which, given in (("again", numbers), (f"under other {part}", changed)):
+            label = f"the codes and scales of {side} {which}"
             yield ProductCase(topic="state", label=label, a=given if side == "a" else first_a, b=given if side == "b" else first_b)
     scaled = [takes_tensor_scale(writer.spec) for writer in (a, b)]
     for value in (2.0, 0.5) if any(scaled) else ():

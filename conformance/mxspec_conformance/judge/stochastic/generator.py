@@ -1,6 +1,6 @@
 """Judging `quantize` where it rounds by random numbers of its own.
 
-What has to hold in every draw is a contract: one of the two codes beside the quotient, a value of the format as it is, zeros as
+What has to hold in every draw is a contract: one of the two codes adjacent to the quotient, a value of the format as it is, zeros as
 zeros, the largest element beyond it. What has to hold on average is tested with binomial bounds, so that a right target is
 accused with a probability of at most `FALSE_ALARM` in a run.
 """

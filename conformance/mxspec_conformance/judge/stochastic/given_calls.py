@@ -24,7 +24,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 Codes = npt.NDArray[np.uint8]
 
 TOPIC = "random-bits"
-#: (rows, blocks in a row) of calls that are looked at for memory and history.
+#: (rows, blocks in a row) of calls that are made for memory and history.
 SHAPES = ((12, 4), (160, 4))
 
 
@@ -40,8 +40,8 @@ class Asked:
     kwargs: dict[str, Any]
 
 
-def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, told: str, scorecard: Scorecard) -> None:
-    """Enter calls of blocks that were answered; told: what the labels say of them."""
+def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, label: str, scorecard: Scorecard) -> None:
+    """Enter calls of blocks that were answered; label: what the labels say of them."""
     if session.transport == "results-file":  # every call of which is stored
         return
 
@@ -51,10 +51,10 @@ def judge_given_calls(session: TargetSession, fmt: BlockFormat, asked: Asked, to
         return Drawn((asked.x[flat].reshape(rows, -1), fmt.name), options, partial(_find_mistake, fmt, asked, flat))
 
     items = Items(width=fmt.k, fill=fill, ordinary=np.arange(len(asked.x)))
-    sizes = {f"{told}: {rows} x {wide * fmt.k}": (rows, wide) for rows, wide in SHAPES}
+    sizes = {f"{label}: {rows} x {wide * fmt.k}": (rows, wide) for rows, wide in SHAPES}
     work = Workload(
         session=session, function="quantize", scorecard=scorecard, draw=items.draw, sizes=sizes, quick=sizes,
-        list_twins=partial(_list_twins, session), memory=TOPIC, state=TOPIC, size=TOPIC, prefix=f"{told}: ",
+        list_twins=partial(_list_twins, session), memory=TOPIC, state=TOPIC, size=TOPIC, prefix=f"{label}: ",
         turn=session.capabilities.formats.index(fmt.name),
     )  # fmt: skip
     judge_items(work, items)
