@@ -28,7 +28,7 @@ class BlockTensor:
 
     Two are equal if format, profile, tensor scale, shape, axis and all bits are equal; `same_bits` leaves out the profile. They
     cannot be hashed. Codes and scales are checked when it is made: TypeError or ValueError says what does not fit.
-    `mxspec.dot.block_factor(t)` makes one a side of a product.
+    `mxspec.dot.block_factor(t)` makes one an operand of a product.
     """
 
     #: The block format.

@@ -218,13 +218,13 @@ def test_wrong_sides_are_refused_in_words(name: str) -> None:
         dot.block_factor(codes[:, : fmt.k + 1], scales, name)
     with pytest.raises(ValueError, match="scales have shape"):
         dot.block_factor(codes, scales[:, :1], name)
-    with pytest.raises(ValueError, match="both sides of a product have one k"):
+    with pytest.raises(ValueError, match="both operands of a product have one k"):
         dot.matmul(a, dot.block_factor(codes[:, : fmt.k], scales[:, :1], name))
     with pytest.raises(ValueError, match="out_dtype = 'int8'"):
         dot.matmul(a, a, out_dtype="int8")
     with pytest.raises(ValueError, match="bias has shape"):
         dot.matmul(a, a, bias=np.zeros(3, np.float32))
-    with pytest.raises(TypeError, match="a plain side of a product"):
+    with pytest.raises(TypeError, match="a plain operand of a product"):
         dot.plain_factor(np.zeros((2, 2), np.int32))
 
 

@@ -27,7 +27,7 @@ _RUN = 16
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side of a product; a `Quantized` tensor of two axes is one, too."""
+    """One operand of a product; a `Quantized` tensor of two axes is one, too."""
 
     #: uint8 [rows, k bits / 8], packed.
     codes: Any
@@ -74,7 +74,7 @@ def _take(operand: Any, name: str) -> tuple[View, View, BlockFormat, str]:
     check_layout(layout)
     codes, scales = check_packed(operand.codes, operand.scales, block, layout)
     if len(codes.shape) != 2:
-        raise ValueError(f"the codes of {name} have shape {codes.shape}; a side of a product has two axes, [rows, bytes]")
+        raise ValueError(f"the codes of {name} have shape {codes.shape}; an operand of a product has two axes, [rows, bytes]")
     return codes, scales, block, layout
 
 
@@ -119,7 +119,7 @@ def exact_product(a: Any, b: Any) -> ExactProduct:
         raise ValueError(f"a is on device {device} and b on device {right[0].device}; pass both on one")
     k, other = (s[0].shape[1] * 8 // s[2].element.bits for s in (left, right))
     if k != other:
-        raise ValueError(f"a has k = {k} and b has k = {other}; both sides of a product have one k, their last axis")
+        raise ValueError(f"a has k = {k} and b has k = {other}; both operands of a product have one k, their last axis")
     m, n = left[0].shape[0], right[0].shape[0]
     tile = product_kernels.CERTIFY_TILE
     if m > tile * 65535 or n >= 1 << 31 or k >= 1 << 31:

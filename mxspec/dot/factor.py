@@ -1,4 +1,4 @@
-"""One side of a product: exact numbers with the exponents at which hardware aligns them."""
+"""One operand of a product: exact numbers with the exponents at which hardware aligns them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN_FORMATS: dict[str, ScalarFormat] = {**OUTPUTS, "float8_e4m3fn": ELEMENTS["
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """The matrix [rows, k] that one side of a product stands for; NaN and Inf are among its values.
+    """The matrix [rows, k] that one operand of a product stands for; NaN and Inf are among its values.
 
     A tensor scale is not multiplied in: the number meant is values * tensor_scale.
     """
@@ -85,13 +85,13 @@ def block_factor(
     """
     if isinstance(codes, BlockTensor):
         if scales is not None or fmt is not None or tensor_scale != 1.0:
-            raise TypeError("a BlockTensor brings its scales, format and tensor scale; pass nothing beside it but convert")
+            raise TypeError("a BlockTensor brings its scales, format and tensor scale; pass nothing else but convert")
         return _tensor_factor(codes, convert=convert)
     fmt = get_block(fmt)
     code_array = elements.check_codes(codes, fmt.element)
     scale_array = elements.check_codes(scales, fmt.scale, name="scales")
     if code_array.ndim != 2:
-        raise ValueError(f"codes have {code_array.ndim} dimensions; a side of a product has two, [rows, k]")
+        raise ValueError(f"codes have {code_array.ndim} dimensions; an operand of a product has two, [rows, k]")
     rows, k = code_array.shape
     if k % fmt.k:
         raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both sides with zero blocks")
@@ -110,7 +110,7 @@ def block_factor(
 def _tensor_factor(t: BlockTensor, *, convert: bool) -> Factor:
     if t.axis != t.codes.ndim - 1:
         raise ValueError(
-            f"blocks lie along axis {t.axis} of {t.codes.ndim}; a side of a product has them along k, its last one: move it "
+            f"blocks lie along axis {t.axis} of {t.codes.ndim}; an operand of a product has them along k, its last one: move it "
             "(numpy.moveaxis) before quantizing"
         )
     if t.tensor_scale is None:
@@ -131,9 +131,9 @@ def plain_factor(x: npt.NDArray[Any]) -> Factor:
     """
     x = as_array(x)
     if x.dtype.name not in PLAIN_FORMATS:
-        raise TypeError(f"a plain side of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given")
+        raise TypeError(f"a plain operand of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given")
     if x.ndim != 2:
-        raise ValueError(f"x has {x.ndim} dimensions; a side of a product has two, [rows, k]")
+        raise ValueError(f"x has {x.ndim} dimensions; an operand of a product has two, [rows, k]")
     with np.errstate(invalid="ignore"):  # a signaling NaN is a NaN
         wide = x.astype(np.float64)
     return exact_factor(wide, least=1 - PLAIN_FORMATS[x.dtype.name].bias)

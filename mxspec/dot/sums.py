@@ -81,7 +81,7 @@ def sum_products(a: Factor, b: Factor) -> Sums:
     Raises ValueError where the k differ.
     """
     if a.k != b.k:
-        raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both sides of a product have one k, their last axis")
+        raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both operands of a product have one k, their last axis")
     left, right, exponents, k = pair_parts(a, b)
     masks = (None if f.kept is None else np.tile(f.kept, left.shape[1] // max(f.k, 1)) for f in (a, b))
     special = _find_special(left, right, *masks)

@@ -22,7 +22,7 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.render.profile import list_profile_rows
 from mxspec_conformance.render.rows import Row, Rows
 
-#: Columns of a terminal from which on a target's description stands beside its name, not below.
+#: Columns of a terminal from which on a target's description stands next to its name, not below.
 WIDE = 80
 
 

@@ -29,7 +29,7 @@ CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest", "
 
 
 class _Trimmed(io.TextIOBase):
-    """A stream without the blanks with which tables fill their lines; whoever prints prints whole lines."""
+    """A stream without the blanks with which tables fill their lines; only whole lines are printed."""
 
     _BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)(?=\r?\n)")
 
@@ -69,7 +69,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 class CleanConsole(Console):
-    """A console that obeys nobody's texts but its own styles: names of files and tensors, too, may hold escape sequences.
+    """A console that applies its own styles alone: names of files and tensors may hold escape sequences.
 
     It cuts nothing off: numbers and code that are longer than a line go on in the terminal's next one.
     """

@@ -30,8 +30,8 @@ class Per(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideText:
-    """One side as it is shown."""
+class OperandText:
+    """One operand as it is shown."""
 
     #: The declaration's text, such as mxfp4/nibble-low.
     name: str
@@ -41,8 +41,8 @@ class SideText:
     block: int = 0
 
 
-def describe_side(numbers: Numbers, row: int) -> SideText:
-    """The bits of one row [k] of a side; nothing where a sparse side keeps no number."""
+def describe_operand(numbers: Numbers, row: int) -> OperandText:
+    """The bits of one row [k] of an operand; empty where a sparse operand keeps no number."""
     dense = np.ascontiguousarray(place_dense(numbers)[row])
     width = dense.dtype.itemsize
     texts = [f"{bits:0{2 * width}x}" for bits in dense.view(f"u{width}").tolist()]
@@ -56,7 +56,7 @@ def describe_side(numbers: Numbers, row: int) -> SideText:
         mask = np.ones((1, numbers.held.shape[1]), np.bool_)
         kept = decompress(mask, numbers.metadata[row : row + 1], sparsity=numbers.spec.sparsity)[0]
         texts = [text if is_kept else "" for text, is_kept in zip(texts, kept.tolist(), strict=True)]
-    return SideText(name=numbers.spec.text, codes=tuple(texts), block=run)
+    return OperandText(name=numbers.spec.text, codes=tuple(texts), block=run)
 
 
 def number_cell(x: float, width: int = 11) -> str:
@@ -80,7 +80,7 @@ def _bits(x: float, dtype: str = "float32") -> str:
 
 
 def explain_product_lines(
-    e: OutputExplanation, a: SideText, b: SideText, *, contract: OperandContract = EXACTLY, per: Per = Per.K, whole: bool = False
+    e: OutputExplanation, a: OperandText, b: OperandText, *, contract: OperandContract = EXACTLY, per: Per = Per.K, whole: bool = False
 ) -> list[str]:
     """The explanation as lines of at most 80 columns.
 
@@ -142,12 +142,12 @@ def _count(n: int, what: str = "product") -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def _widths(a: SideText, b: SideText) -> tuple[int, int]:
-    """Columns that the codes of each side take."""
+def _widths(a: OperandText, b: OperandText) -> tuple[int, int]:
+    """Columns that the codes of each operand take."""
     return max([1, *map(len, a.codes)]), max([1, *map(len, b.codes)])
 
 
-def _group_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool) -> Iterator[str]:
+def _group_lines(e: OutputExplanation, a: OperandText, b: OperandText, *, whole: bool) -> Iterator[str]:
     live = [i for i, s in enumerate(e.steps) if any(t.product != 0 for t in s.terms) or s.before != 0]
     ordered = sorted(live, key=lambda i: (-abs(e.steps[i].lost), i))
     shown = set(live) if whole or len(live) <= STEPS else set([live[0], live[-1], *ordered][:STEPS])
@@ -167,7 +167,7 @@ def _group_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool)
         )
 
 
-def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int, *, whole: bool) -> Iterator[str]:
+def _group_step(number: int, step: Step, a: OperandText, b: OperandText, fraction: int, *, whole: bool) -> Iterator[str]:
     assert step.top is not None
     assert step.place is not None
     wide = _widths(a, b)
@@ -215,7 +215,7 @@ def _window(x: float, place: int, bits: int, room: int) -> str:
     return f"{'-' if x < 0 else ' '}{whole:0{bits}b}|{digits}{'…' if rest else ''}"
 
 
-def _addition_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool) -> Iterator[str]:
+def _addition_lines(e: OutputExplanation, a: OperandText, b: OperandText, *, whole: bool) -> Iterator[str]:
     terms = [t for s in e.steps for t in s.terms]
     losses = _losses(terms)
     wide = _widths(a, b)
@@ -253,7 +253,7 @@ def _losses(terms: Sequence[Term]) -> list[float]:
     return found
 
 
-def _block_lines(e: OutputExplanation, run: int, a: SideText, b: SideText) -> Iterator[str]:
+def _block_lines(e: OutputExplanation, run: int, a: OperandText, b: OperandText) -> Iterator[str]:
     terms = [t for s in e.steps for t in s.terms]
     losses = [t.cut for t in terms] if e.accumulator.group else _losses(terms)
     yield f"  block {'k':<12} {'scales':<6} {'products':>8} exp {'sum of block':>12} {'running sum':>12} {'lost':>11}"
@@ -272,7 +272,7 @@ def _block_lines(e: OutputExplanation, run: int, a: SideText, b: SideText) -> It
 
 
 def _find_scale(codes: Sequence[str]) -> str:
-    """The scale code of a block, some of whose numbers may be dropped; empty where a side has none."""
+    """The scale code of a block, some of whose numbers may be dropped; empty where an operand has none."""
     return next((scale for code in codes if (scale := code.partition("·")[2])), "")
 
 
