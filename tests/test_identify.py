@@ -200,7 +200,7 @@ def test_command_identify(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert json.loads(out.read_text("ascii"))[0]["identical"] == ["gguf-0.19/mxfp4"]
     run = CliRunner().invoke(main, ["identify", "ml_dtypes", "--in-process"])
     assert run.exit_code == 2
-    assert "identify asks quantize" in run.output
+    assert "identify needs quantize" in run.output
 
 
 PEERS = json.loads((Path(__file__).parents[1] / "reports" / "identify" / "peers.json").read_text("ascii"))

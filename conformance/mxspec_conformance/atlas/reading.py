@@ -1,4 +1,4 @@
-"""Committed JSON files as one collection: results of implementations, and what other commands measured beside them."""
+"""Committed JSON files as one collection: results of implementations, and what other commands measured."""
 
 from __future__ import annotations
 

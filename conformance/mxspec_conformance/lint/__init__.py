@@ -95,7 +95,7 @@ def lint(
 ) -> LintResult:
     """Look at a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
 
-    formats: block formats that it holds, and a format of affine integers, where names and shapes leave that open. progress: told what is looked at.
+    formats: block formats that it holds, and a format of affine integers, where names and shapes leave that open. progress: called with what is examined.
     against: the unquantized checkpoint, with which every tensor is compared by its bits.
     profile: the id of the profile that tensors should follow; only with `against`.
 

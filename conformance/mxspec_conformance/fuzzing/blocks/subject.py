@@ -1,4 +1,4 @@
-"""Block formats in a campaign: which jobs there are, and what their batches come to."""
+"""Block formats in a campaign: its jobs, and the verdict on their batches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Drawing groups: to quantize, to dequantize, to prune, to compress and to decompress.
 
-Values lie where rules change their answers: at codes, at midpoints and beside both, at ends and scales of every size. Whatever is
+Values lie where rules change their answers: at and adjacent to codes and midpoints, at ends and scales of every size. Whatever is
 drawn becomes a document of the vectors' form, with the answers of the model, and is judged as the vectors are.
 """
 
@@ -91,7 +91,7 @@ def _draw_places(fmt: AffineFormat, draw: np.random.Generator) -> tuple[int, int
 def _draw_group(fmt: AffineFormat, draw: np.random.Generator, number: int) -> GroupInput:
     """One group to quantize; a few have one value, and a few a NaN or an infinity."""
     kind, name = draw.random(), f"drawn-{number}"
-    if kind < 0.5:  # values at codes and midpoints between two ends, and beside both
+    if kind < 0.5:  # values at and adjacent to codes and midpoints between two ends
         points = list_points(fmt, int(draw.integers(len(ENDS))), int(_pick(draw, EXPONENTS)))
         # Half the time the ends stand alone: a group in which others equal them shows nothing of where they are found.
         inner = points[2 + POINTS_BESIDE : -POINTS_BESIDE] if draw.random() < 0.5 else points

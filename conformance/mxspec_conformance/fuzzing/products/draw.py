@@ -1,7 +1,7 @@
-"""Drawing products: sizes beside those of tiles, operands where kernels go wrong, calls that follow each other.
+"""Drawing products: sizes adjacent to those of tiles, operands where kernels go wrong, calls that follow each other.
 
 What legitimate kernels do differently is not drawn: numbers that are subnormal in float32 (some units flush them), products of
-scales that float32 does not hold, zeros under scales far above the products beside them (some units align by them).
+scales that float32 does not hold, zeros under scales far above the products near them (some units align by them).
 
 Codes, scales, zero points, biases and metadata are written by the judge's operand writers; here is decided which, of what size, how often.
 """
@@ -30,7 +30,7 @@ from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 
 #: Products of numbers in one call, and outputs of calls whose sums may have to be added one by one.
 _WORK, _FEW = 1 << 20, 160
-#: Tiles beside which sizes lie, and the largest sizes; the judge asks for as much.
+#: Tiles to whose sizes those of products are close, and the largest sizes; the judge uses the same.
 _TILES, _MOST_ROWS, _MOST_K = (8, 16, 32, 64, 128), 130, 2112
 _ARRANGEMENTS = ("offset", "rows", "padded")
 #: Share of calls with one size that is far beyond a tile, these sizes of m and n and of k, and the most rows of what is not large.
@@ -261,7 +261,7 @@ def _interval(t: _Drawing) -> ProductCase:
 
 
 def _cancelled(t: _Drawing) -> ProductCase:
-    """Each number and its negative, at random places, beside a few that stay."""
+    """Each number and its negative, at random places, next to a few that stay."""
     m, n, k = t.size(few=True)
     codes = np.full((m, k), t.a.code_of(0.0))
     places = np.stack([t.draw.permutation(k)[: max(k // 4 * 2, 2)] for _ in range(m)])

@@ -11,7 +11,7 @@ from mxspec_conformance.fuzzing.subject import Job
 from mxspec_conformance.judge.products.reference import read_contract
 from mxspec_conformance.targets.operands import Product, parse_product
 
-#: Products of a batch; they are asked one after the other.
+#: Products of a batch; they are called one after the other.
 PRODUCTS = 16
 
 
@@ -28,7 +28,7 @@ class ProductJob(Job):
     #: The class by which outputs are judged, and what numbers are rounded to first.
     class_name: str
     contract_name: str
-    #: Other contracts that fit everything the target was asked when the campaign was planned. Nothing is called wrong that one of
+    #: Other contracts that fit every answer of the target when the campaign was planned. Nothing is called wrong that one of
     #: them allows.
     rival_names: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Products in a campaign: which there are, what their batches come to, and wrong ones as a file that replays."""
+"""Products in a campaign: the jobs, the verdict on their batches, and wrong ones as a file that replays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCHEMA = "mxspec-product-cases/1"
 def plan_products(request: Request) -> list[ProductJob]:
     """A job for each product: of those named, or with a side in one of the formats; without either all.
 
-    None where a profile is asked for, which says nothing of them, and no product is named. What numbers are rounded to before they
+    None where a profile is requested, which does not define them, and no product is named. What numbers are rounded to before they
     are multiplied is declared, or found by asking the judge's own cases.
     Raises ValueError for a name that the target does not have, and an unknown class.
     """
@@ -126,7 +126,7 @@ def _list_requirements(job: ProductJob, total: Result, reduced: Reduced) -> list
             count.explained_by = reduced.deviation.name
         if wrong and not count.note:
             count.note = "; ".join(f.words for f in reduced.findings)[:400] or (
-                "wrong when it was asked, and right when the same calls were made again: it depends on chance, or on earlier calls"
+                "wrong in its batch, and right when the same calls were made again: it depends on chance, or on earlier calls"
             )
         level = topic_level(topic, OPERATION, job.fmt)
         requirements.append(judge_count(f"fuzz/{job.fmt}/{topic}", level, topic_text(topic, OPERATION), count))
@@ -149,7 +149,7 @@ def is_products(document: Any) -> bool:
 
 
 def replay_products(path: Path, document: Any, session: TargetSession, _restart: Restart | None = None) -> list[Replayed]:
-    """Every product of a file, asked again.
+    """Every product of a file, run again.
 
     Raises ValueError where a product is none.
     """

@@ -89,7 +89,7 @@ def _run_models(
 
 
 def _simulate_numbers(contract: OperandContract, model: Model, a: Numbers, b: Numbers) -> Iterator[Floats]:
-    """Most of what is asked are zeros: a unit may align them by their scales, or not at all."""
+    """Most numbers of an experiment are zeros: a unit may align them by their scales, or not at all."""
     left, right = make_factor(a, contract), make_factor(b, contract)
     yield simulate(left, right, model)
     yield simulate(dot.exact_factor(left.values), dot.exact_factor(right.values), model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mxspec_conformance.lint.hypotheses import AffineHypothesis, Basis, Departure, GroupOrder, WordOrder
 
 
-def tell_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
+def describe_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
     """One departure of a hypothesis, and by which rule."""
     reading = hypothesis.reading
     orders = (("codes", reading.codes), ("zero points", reading.zeros))
