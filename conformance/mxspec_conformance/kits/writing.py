@@ -28,7 +28,7 @@ from mxspec_conformance.kits.runtime import PATTERNS
 
 #: File name -> content.
 Files = Mapping[str, bytes]
-#: What a kit holds unless it is asked for others.
+#: What a kit holds unless others are requested.
 COMMON = ("mxfp4", "mxfp8_e4m3", "nvfp4")
 #: The formats whose elements are floats of their own.
 CASTS = ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4")
@@ -40,12 +40,12 @@ _TOSA = {"mxspec_tosa_sut": "tosa_sut", "tosa_target": "tosa_target"}
 
 @dataclass(frozen=True, slots=True)
 class KitKind:
-    """A kit for one trade."""
+    """A kit for one kind of project."""
 
     what: str
     #: (formats, blocks of each) -> files.
     write: Callable[[tuple[str, ...], int], Files]
-    #: What it holds unless it is asked for others.
+    #: What it holds unless others are requested.
     formats: tuple[str, ...] = COMMON
 
 
@@ -105,7 +105,9 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
         "products": KitKind(
-            "one pytest file that needs NumPy alone, for matrix products of two sides with block scales", _products, tuple(chosen_formats())
+            "one pytest file that needs NumPy alone, for matrix products of two operands with block scales",
+            _products,
+            tuple(chosen_formats()),
         ),
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind(

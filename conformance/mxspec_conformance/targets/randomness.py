@@ -1,4 +1,4 @@
-"""Targets whose `quantize` rounds stochastically: what a call needs that asks for no random bits of its own."""
+"""Targets whose `quantize` rounds stochastically: what a call needs that has no random bits of its own."""
 
 from __future__ import annotations
 
