@@ -21,7 +21,7 @@ from mxspec_gpu.views import count_tiles
 
 _DECODE = POINTER * 5 + U32 * 5
 _CERTIFY = POINTER * 6 + U32 * 3
-#: Elements whose lowest bits are looked at together.
+#: Elements whose lowest bits are examined together.
 _RUN = 16
 
 
@@ -109,7 +109,7 @@ def exact_product(a: Any, b: Any) -> ExactProduct:
     a, b: `Quantized` tensors of two axes, or `Operand`s, of any of the seven block formats. Tensor scales are left out, as
         `mxspec.dot.sum_products` leaves them out; where certain, `values` are its `nearest` and nothing remains.
     Needs 16 bytes of the GPU's memory for each element of either side, and 19 for each output.
-    Raises TypeError and ValueError that say what was given, what is allowed and what to do; RuntimeError where cuBLAS is told
+    Raises TypeError and ValueError that say what was given, what is allowed and what to do; RuntimeError where cuBLAS is set
     to emulate float64.
     """
     check_no_emulation()

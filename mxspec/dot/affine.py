@@ -1,4 +1,4 @@
-"""A side of affine integers: numbers rounded as a dequantization contract says, or real numbers in two parts."""
+"""An operand of affine integers: numbers rounded as a dequantization contract says, or real numbers in two parts."""
 
 from __future__ import annotations
 

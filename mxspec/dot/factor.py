@@ -19,7 +19,7 @@ from mxspec.profiles import get_profile
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import convert_tensor_scale
 
-#: Dtypes that a plain side may have, and the format of each; FP8 sides are elements without block scales.
+#: Dtypes that a plain operand may have, and the format of each; FP8 operands are elements without block scales.
 PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
     **DTYPES, "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn), "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }  # fmt: skip
@@ -40,12 +40,12 @@ class Factor:
     tensor_scale: float = 1.0
     #: What is added to each value where one float64 does not hold the number, or kernels sum its parts apart; None: nothing.
     rest: Float64s | None = None
-    #: Of a sparse side the places that hold a number: no other one is multiplied, not even with an infinity. None: all.
+    #: Of a sparse operand the places that hold a number: no other one is multiplied, not even with an infinity. None: all.
     kept: npt.NDArray[np.bool_] | None = None
 
     @property
     def parts(self) -> tuple[Float64s, ...]:
-        """Matrices whose exact sum is the side."""
+        """Matrices whose exact sum is the operand."""
         return (self.values,) if self.rest is None else (self.values, self.rest)
 
     @property
@@ -94,7 +94,7 @@ def block_factor(
         raise ValueError(f"codes have {code_array.ndim} dimensions; an operand of a product has two, [rows, k]")
     rows, k = code_array.shape
     if k % fmt.k:
-        raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both sides with zero blocks")
+        raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both operands with zero blocks")
     if scale_array.shape != (rows, k // fmt.k):
         raise ValueError(f"scales have shape {scale_array.shape}; {(rows, k // fmt.k)} belong to codes of shape {code_array.shape}")
     scale = elements.decode_table(fmt.scale).astype(np.float64)[scale_array]
@@ -147,7 +147,7 @@ def exact_factor(values: Float64s, *, least: int = -126) -> Factor:
 
 
 class Contract(StrEnum):
-    """What a kernel makes of an operand before it multiplies. The tensor scale may be applied to the sum, or to each number."""
+    """How a kernel converts an operand before it multiplies. The tensor scale may be applied to the sum, or to each number."""
 
     #: Nothing is rounded: codes and block scales are multiplied exactly, the tensor scale is applied to the sum.
     EXACT = "exact"
@@ -157,7 +157,7 @@ class Contract(StrEnum):
     BFLOAT16 = "bfloat16"
     #: The same, rounded to float16.
     FLOAT16 = "float16"
-    #: The same, rounded to TF32: what tensor cores make of float32 numbers, plain ones too.
+    #: The same, rounded to TF32: to which tensor cores round float32 numbers, plain ones too.
     TF32 = "tf32"
 
 
@@ -165,7 +165,7 @@ _CONTRACT_FORMATS = {**{Contract(name): fmt for name, fmt in OUTPUTS.items()}, C
 
 
 def apply_contract(factor: Factor, contract: Contract) -> Factor:
-    """The side as a kernel with a contract multiplies it."""
+    """The operand as a kernel with a contract multiplies it."""
     if contract is Contract.EXACT:
         return factor
     # 24 bits times at most 24: float64 holds the product.
