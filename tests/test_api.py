@@ -436,7 +436,7 @@ def test_a_long_axis() -> None:
 
 
 class TestTorch:
-    """Tensors of torch in, and out where a dtype of torch is asked for. Skipped where there is no torch."""
+    """Tensors of torch in, and out where a dtype of torch is requested. Skipped where there is no torch."""
 
     @pytest.fixture
     def torch(self) -> Any:

@@ -58,7 +58,7 @@ class _Links(HTMLParser):
                 self.loads.append(given[name])
 
 
-#: What a site is made of: all committed results, or a few of each kind.
+#: The results of a site: all committed results, or a few of each kind.
 SITES = {
     "all": ["reports", "--docs", "docs"],
     "few": ["reports/peers/triton-kernels.json", "reports/products/numpy-products-float32.json", "reports/atlas"],

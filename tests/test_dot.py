@@ -210,7 +210,7 @@ def test_block_dot_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_wrong_sides_are_refused_in_words(name: str) -> None:
+def test_wrong_operands_are_refused(name: str) -> None:
     fmt = get_block(name)
     codes, scales = np.zeros((2, 2 * fmt.k), np.uint8), np.zeros((2, 2), np.uint8)
     a = dot.block_factor(codes, scales, name)
@@ -283,7 +283,7 @@ def test_empty_products() -> None:
 
 
 def test_a_tensor_is_an_operand() -> None:
-    """Exact products of what the bits say: decoded by the exact profile, whose tensor scale may be converted when asked."""
+    """Exact products of what the bits say: decoded by the exact profile, whose tensor scale may be converted on request."""
     x = np.linspace(-3, 3, 96, dtype=np.float32).reshape(2, 48)
     for fmt in ("mxfp8_e4m3", "nvfp4"):
         t = mxspec.quantize(x, fmt, pad=True)

@@ -51,7 +51,7 @@ PAIRS = [("mxfp8_e4m3", "mxfp8_e5m2"), ("mxfp4/nibble-low", "bfloat16"), ("nvfp4
 @pytest.mark.parametrize("name", ACCUMULATORS)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_steps_are_those_of_the_simulation(a: str, b: str, name: str) -> None:
-    """The same numbers as `simulate_product` and `allow_outputs`, output by output, and nothing lost that is not told."""
+    """The same numbers as `simulate_product` and `allow_outputs`, output by output, and every loss is reported."""
     case = make_case(a, b, out_dtype="bfloat16")
     left, right = make_sides(case)
     unit = ACCUMULATORS[name]
@@ -154,7 +154,7 @@ def test_operands_that_are_too_large_for_a_result_are_left_out() -> None:
     assert store_product(stored) is None
 
 
-def spoil(document: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
+def damage(document: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
     return {**document, where: value}
 
 
@@ -184,7 +184,7 @@ def test_a_file_that_is_no_product_is_one_message(where: str, value: Any, words:
     document = store_product(stored)
     assert document is not None
     with pytest.raises(ValueError, match=words):
-        read_product(spoil(document, where, value), "it")
+        read_product(damage(document, where, value), "it")
 
 
 def test_a_result_is_explained(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_lines_fit_and_long_sums_are_folded(pair: tuple[str, str], name: str, pe
         assert len(whole) > 500
 
 
-def test_nan_and_infinity_are_told() -> None:
+def test_nan_and_infinity_are_reported() -> None:
     case = make_case("float32", "float32")
     assert case.a.values is not None
     values = case.a.values.copy()

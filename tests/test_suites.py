@@ -14,7 +14,7 @@ DATA = json.loads((FOLDER / "rules.json").read_text("ascii"))
 REAL = json.loads((FOLDER / "real.json").read_text("ascii"))["suites"]
 
 
-def test_the_table_is_made_of_its_data() -> None:
+def test_the_table_is_rendered_from_its_data() -> None:
     assert (FOLDER / "README.md").read_text("utf-8") == render(DATA | {"real": REAL})
 
 

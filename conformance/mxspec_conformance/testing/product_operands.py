@@ -35,7 +35,7 @@ from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.products.draw import takes_tensor_scale
 from mxspec_conformance.judge.products.reference import make_factor, read_contract
-from mxspec_conformance.render.product import describe_side, explain_product_lines
+from mxspec_conformance.render.product import describe_operand, explain_product_lines
 from mxspec_conformance.targets.laying_out import hand_over
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
@@ -126,7 +126,7 @@ class Operands:
                 a, b, row=row, column=column, accumulator=accumulator, out_dtype=y.dtype.name, epilogue=epilogue,
                 returned=float(y[row, column]),
             )  # fmt: skip
-            sides = describe_side(self.left, row), describe_side(self.right, column)
+            sides = describe_operand(self.left, row), describe_operand(self.right, column)
             lines = explain_product_lines(e, *sides, contract=self._read(contract))
         raise AssertionError("\n".join([f"{int(bad.sum())} of {bad.size} outputs are wrong; the first:", *lines]))
 
