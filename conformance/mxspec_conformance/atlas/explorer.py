@@ -75,6 +75,6 @@ def describe_explorer(verdict: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def render_explorer(environment: jinja2.Environment, verdict: Mapping[str, Any] | None) -> bytes:
-    """The page by itself, without the site's navigation; environment: has the templates of this room."""
+    """The page by itself, without the site's navigation; environment: has the templates of this package."""
     text = environment.get_template("explorer.html.j2").render(title="Explorer", base="explorer_base.html.j2", **describe_explorer(verdict))
     return text.strip().encode("utf-8") + b"\n"

@@ -26,7 +26,7 @@ OTHERS = {
 
 @dataclass(slots=True)
 class Collection:
-    """All that a site is made of."""
+    """All data of a site."""
 
     entries: list[Entry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -84,7 +84,7 @@ def _list_lacking(entry: Entry) -> Iterator[str]:
 
 
 def choose_tenth(document: Mapping[str, Any]) -> Selection:
-    """A tenth of the cases of every file: drawn by the result itself, so that whoever makes it cannot choose them."""
+    """A tenth of the cases of every file: drawn by the result itself, so that its author cannot choose them."""
     seed = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
     chance = random.Random(seed)
     labels: dict[tuple[str, str], frozenset[str]] = {key: names for key, names in quick_selection().labels.items() if key[0] == CALLS}

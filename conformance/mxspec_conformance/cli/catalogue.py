@@ -36,8 +36,8 @@ def targets(as_json: bool) -> None:
         return
     console = make_console()
     if console.width < WIDE:
-        told = [Row((Text(n), Text("yes" if i else "no")), (Text(about, style="dim"),)) for n, i, about in rows]
-        console.print(Rows(("target", "installed"), told))
+        lines = [Row((Text(n), Text("yes" if i else "no")), (Text(about, style="dim"),)) for n, i, about in rows]
+        console.print(Rows(("target", "installed"), lines))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("target", no_wrap=True)

@@ -197,9 +197,9 @@ def _explain_nothing(report: Report, wanted: Wanted) -> str:
     """Why nothing that was requested has a verdict."""
     if report.requirements:
         return "; ".join(f"{r.id} is not judged: {r.note}" for r in report.requirements[:8])
-    told = report.target["capabilities"]
+    capabilities = report.target["capabilities"]
     lists = ("formats", "elements", "layouts", "sparse_formats", "affine", "products")
-    return wanted.explain_nothing(str(name) for key in lists for name in told.get(key, ()))
+    return wanted.explain_nothing(str(name) for key in lists for name in capabilities.get(key, ()))
 
 
 def _show_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], begun: Sequence[Report], *, printed: bool) -> None:

@@ -62,8 +62,8 @@ class _Trimmed(io.TextIOBase):
 def make_console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or 80 columns where there is none; lines end without blanks."""
     columns = os.environ.get("COLUMNS", "")
-    asked = int(columns) if columns.isdecimal() else 0
-    width = None if sys.stdout.isatty() and not asked else min(max(asked, 40), 1000) if asked else 80
+    requested = int(columns) if columns.isdecimal() else 0
+    width = None if sys.stdout.isatty() and not requested else min(max(requested, 40), 1000) if requested else 80
     stream = sys.stderr if stderr else sys.stdout
     return CleanConsole(file=cast(TextIO, _Trimmed(stream)), width=width, highlight=False, soft_wrap=False, markup=False)
 

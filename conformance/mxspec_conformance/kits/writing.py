@@ -53,7 +53,7 @@ def _pytest(formats: tuple[str, ...], size: int) -> Files:
     name = "test_mx_blocks.py"
     about = (
         f"{size} golden blocks of each of {', '.join(formats)}, and {len(PATTERNS)} call patterns. What a kit of this size finds of mistakes that were not "
-        "looked at when its blocks were chosen is published with mxspec."
+        "used to choose its blocks is published with mxspec."
     )
     blocks = {fmt: chosen_blocks(fmt, size) for fmt in formats}
     text = write_pytest_file(blocks, tuple(PATTERNS), name=name, title="Golden blocks for MX and NVFP4 quantizers", about=about)
@@ -91,7 +91,7 @@ def _products(formats: tuple[str, ...], size: int) -> Files:
     calls = {pair: [call["i"] for call in list_calls(pair)[1]] for pair in pairs}
     about = (
         f"{sum(map(len, calls.values()))} golden calls of {', '.join(pairs)}, and {len(DESIGNS)} patterns of calls that it computes. What they find of mistakes "
-        "that were not looked at when calls were chosen is published with mxspec."
+        "that were not used to choose the calls is published with mxspec."
     )
     text = write_products_file(calls, tuple(DESIGNS), name=name, title="Golden calls for products of MX and NVFP4 operands", about=about)
     return _encoded({name: text})

@@ -46,7 +46,7 @@ class LintResult:
     stored: int
     quantized: Mapping[str, int]
     findings: tuple[Finding, ...]
-    #: Whether everything was looked at: a file whose header is damaged is not looked into.
+    #: Whether everything was checked: a file whose header is damaged is checked no further.
     complete: bool
     #: What became of each tensor, where there is an original to compare with.
     comparison: Comparison | None = None
@@ -107,7 +107,7 @@ def lint(
             raise ValueError(f"profile = {profile!r} needs the original; pass against=FILE (--against FILE)")
         profile = _find_profile(profile)
     if against is not None:
-        open_checkpoint(against)  # so that it is refused before anything is looked at
+        open_checkpoint(against)  # so that it is refused before anything is checked
     return _look(Path(path), formats, against, profile, progress)
 
 

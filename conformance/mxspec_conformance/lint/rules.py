@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
     #: The file is damaged, or a loader that follows the convention gives wrong numbers.
     ERROR = "error"
-    #: Some loaders give wrong numbers, or somebody's mistake is likely.
+    #: Some loaders give wrong numbers, or a mistake is likely.
     WARNING = "warning"
     #: Unusual, worth a look, and right in some files.
     NOTE = "note"

@@ -177,15 +177,15 @@ def _group_step(number: int, step: Step, a: OperandText, b: OperandText, fractio
     last = f"2^{step.place}"
     gap = max(bits + 1 - len(places) - len(last), 1)
     yield f"    k {'a':<{wide[0]}} {'b':<{wide[1]}} {'product':>11}  exp {places}{'.' * gap}{last}|cut"
-    room = max(WIDTH - (5 + 1 + wide[0] + 1 + wide[1] + 1 + 11 + 1 + 4 + 1 + 1 + bits + 1), 3)
+    digits = max(WIDTH - (5 + 1 + wide[0] + 1 + wide[1] + 1 + 11 + 1 + 4 + 1 + 1 + bits + 1), 3)
     if step.before:
-        yield f"      {'sum before':<{wide[0] + wide[1] + 1}} {number_cell(step.before):>11}      {_window(step.before, step.place, bits, room)}"
+        yield f"      {'sum before':<{wide[0] + wide[1] + 1}} {number_cell(step.before):>11}      {_window(step.before, step.place, bits, digits)}"
     chosen = _choose(step.terms, STEP_TERMS, whole=whole, lost=[t.cut if np.isfinite(t.product) else 0 for t in step.terms])
     for i in sorted(chosen):
         t = step.terms[i]
         yield (
             f"{t.k:>5} {a.codes[t.k]:<{wide[0]}} {b.codes[t.k]:<{wide[1]}} {number_cell(t.product):>11} {t.exponent:>4} "
-            f"{_window(t.product, step.place, bits, room)}"
+            f"{_window(t.product, step.place, bits, digits)}"
         )
     rest = [t for i, t in enumerate(step.terms) if t.product != 0 and i not in chosen]
     if rest:
@@ -201,14 +201,14 @@ def _group_step(number: int, step: Step, a: OperandText, b: OperandText, fractio
     yield from textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
 
 
-def _window(x: float, place: int, bits: int, room: int) -> str:
+def _window(x: float, place: int, bits: int, most: int) -> str:
     """Sign and bits of a number from a place upward, and behind | those below it."""
     if not np.isfinite(x):
         return f" {number_cell(x):>{bits}}|"
     scaled = abs(Fraction(x)) / Fraction(2) ** place
     whole = int(scaled)
     rest, digits = scaled - whole, ""
-    while rest and len(digits) < room - 1:
+    while rest and len(digits) < most - 1:
         rest *= 2
         digits += "1" if rest >= 1 else "0"
         rest -= rest >= 1
@@ -350,7 +350,7 @@ def _legal_words(e: OutputExplanation) -> str:
 
 def _class_lines(e: OutputExplanation) -> Iterator[str]:
     """Runs of classes that say the same are one line."""
-    told = e.returned is not None
+    has_returned = e.returned is not None
     yield "under other classes:" if len(e.classes) > 1 else ""
     # What a NaN's interval is says nothing, and a NaN equals no other.
     for _, run in groupby(e.classes, key=lambda c: (c.why, c.accepts, *(() if c.why is Why.SPECIAL else (c.low, c.high)))):
@@ -364,6 +364,6 @@ def _class_lines(e: OutputExplanation) -> Iterator[str]:
         else:
             words = {Why.CERTAIN: "certain", Why.ONE_OUTPUT: "one output", Why.INTERVAL: "interval"}[c.why]
             words += f", {number_cell(c.low, 13)}" + ("" if c.low == c.high else f" to {number_cell(c.high, 13)}")
-        verdict = "" if not told else "; returned is " + ("legal" if c.accepts else "wrong")
+        verdict = "" if not has_returned else "; returned is " + ("legal" if c.accepts else "wrong")
         text = f"  {names}: {words}{verdict}"
         yield from wrap(text, "    ")

@@ -257,14 +257,14 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(requirement_table(report))
         console.print()
     shown: dict[str, int] = {}
-    told: set[tuple[str, str]] = set()
+    shown_reasons: set[tuple[str, str]] = set()
     for requirement in open_requirements:
         fmt, first = requirement.format, requirement.first
         # One reason, one input.
         reason = (fmt, _without_numbers(requirement.note) if requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT) else repr(first))
-        if first is None or not first.given or shown.get(fmt, 0) >= failures or reason in told:
+        if first is None or not first.given or shown.get(fmt, 0) >= failures or reason in shown_reasons:
             continue
-        told.add(reason)
+        shown_reasons.add(reason)
         if requirement.verdict is Verdict.WAIVED:
             continue
         shown[fmt] = shown.get(fmt, 0) + 1

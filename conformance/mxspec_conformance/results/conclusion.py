@@ -86,10 +86,10 @@ class Conclusion:
 
 def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Conclusion:
     """The conclusion on a format from all requirements of a report."""
-    asked = [r for r in requirements if r.format == result.format]
-    own = [r for r in asked if r.verdict is not Verdict.UNSUPPORTED]
+    judged = [r for r in requirements if r.format == result.format]
+    own = [r for r in judged if r.verdict is not Verdict.UNSUPPORTED]
     stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
-    if asked and not own:
+    if judged and not own:
         stand = Stand.UNSUPPORTED
     elif NO_ANSWER in result.causes:
         stand = Stand.SILENT

@@ -591,8 +591,8 @@ def _is_stochastic(module: Any, spec: str, parameters: Mapping[str, inspect.Para
     given = getattr(module, "STOCHASTIC", False)
     if not isinstance(given, (bool, np.bool_)):
         raise TargetError(f"{spec}: STOCHASTIC is a {type(given).__name__}; write True or False")
-    asked = [parameters[name] for name in ("random_bits", "seed") if name in parameters]
-    return bool(given) or any(p.default is inspect.Parameter.empty for p in asked)
+    random = [parameters[name] for name in ("random_bits", "seed") if name in parameters]
+    return bool(given) or any(p.default is inspect.Parameter.empty for p in random)
 
 
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
@@ -679,8 +679,8 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
     check_rule(spec, "prune_rule", given["prune_rule"])
-    told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
-    return Capabilities(**{**given, **told})
+    texts = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
+    return Capabilities(**{**given, **texts})
 
 
 def _is_names(value: Any) -> bool:

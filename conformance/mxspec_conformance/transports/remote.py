@@ -17,7 +17,7 @@ Ask = Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 class RemoteModule:
-    """Has the functions that its capabilities list; each asks and reads the reply."""
+    """Has the functions that its capabilities list; each sends a request and reads the reply."""
 
     MXSPEC_TAKES_SIDES = True
 

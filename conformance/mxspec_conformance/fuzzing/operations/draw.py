@@ -43,7 +43,7 @@ Input = GroupInput | StoredGroup | SparseInput
 
 
 def lanes_of(one: Input) -> tuple[int, ...]:
-    """What a group is made of: bits of its values, or codes."""
+    """The contents of a group: bits of its values, or codes."""
     return one.bits if isinstance(one, GroupInput) else one.codes
 
 
@@ -79,7 +79,7 @@ def _pick(draw: np.random.Generator, options: Sequence[Any]) -> Any:
 
 
 def _draw_places(fmt: AffineFormat, draw: np.random.Generator) -> tuple[int, int]:
-    """Two lanes for what a group's parameters hang on: mostly one is at a border, where loops begin, end and hand over."""
+    """Two lanes for what determines a group's parameters: mostly one is at a border, where loops begin, end and hand over."""
     first, second = (int(place) for place in draw.permutation(fmt.group)[:2])
     if draw.random() < 0.75:
         first = int(_pick(draw, [place for place in BORDERS if -fmt.group <= place < fmt.group])) % fmt.group
@@ -205,7 +205,7 @@ def read_cases(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def list_inputs(document: Mapping[str, Any]) -> dict[str, Input]:
-    """Each case's or group's label, as the judge calls it, and the input that it was made of."""
+    """Each case's or group's label, as the judge calls it, and its input."""
     found: dict[str, Input] = {}
     for case, entry in zip(read_cases(document), document["cases"], strict=True):
         topic = entry["topic"]

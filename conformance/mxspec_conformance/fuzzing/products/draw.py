@@ -375,14 +375,14 @@ def _special(t: _Drawing) -> ProductCase | None:
     place = int(t.draw.integers(2))
     writer, other, numbers = t.writers[place], t.writers[1 - place], pair[place]
     row = int(t.draw.integers(numbers.shape[0]))
-    spoilt = [
+    injected = [
         (topic, side)
         for topic, _, side in writer.spoil(numbers, row, find_place(numbers, row, at), at // writer.run)
         if topic != "inf" or has_one_infinity(writer, other)
     ]
-    if not spoilt:
+    if not injected:
         return None
-    topic, pair[place] = t.pick(spoilt)
+    topic, pair[place] = t.pick(injected)
     if topic == "inf" and writer.spec.kind is OperandKind.PLAIN and t.chance(0.5):
         held = pair[place].held
         pair[place] = pair[place].with_held(np.where(np.isinf(held), -held, held))

@@ -69,8 +69,8 @@ def plan_products(request: Request) -> list[ProductJob]:
         if len(contracts) > 1:
             request.progress(f"{name}: what numbers are rounded to")
             with np.errstate(all="ignore"):
-                asked = ask_cases(session, list_cases(product, capabilities, ACCUMULATORS[class_name]))
-                contracts = list_fitting(asked, contracts, ACCUMULATORS[class_name])
+                answered = ask_cases(session, list_cases(product, capabilities, ACCUMULATORS[class_name]))
+                contracts = list_fitting(answered, contracts, ACCUMULATORS[class_name])
         first, *rivals = (c.text for c in contracts)
         planned.append(
             ProductJob(text=product.text, fmt=name, class_name=class_name, contract_name=first, rival_names=tuple(rivals), **request.common)
@@ -78,13 +78,13 @@ def plan_products(request: Request) -> list[ProductJob]:
     return planned
 
 
-def conclude(request: Request, jobs: Sequence[ProductJob], asked: Sequence[tuple[ProductJob, int, Result]], campaign: Campaign) -> None:
+def conclude(request: Request, jobs: Sequence[ProductJob], batches: Sequence[tuple[ProductJob, int, Result]], campaign: Campaign) -> None:
     """Each product under the contract that fits its batches: totals, causes and coverage."""
     declared = bool(request.session.capabilities.accumulator)
     chosen = "asked" if request.settings.accumulator is not None else "claimed" if declared else "default"
     for planned in jobs:
-        numbers = [number for job, number, _ in asked if job is planned]
-        job, results = settle_batches(planned, [result for job, _, result in asked if job is planned])
+        numbers = [number for job, number, _ in batches if job is planned]
+        job, results = settle_batches(planned, [result for job, _, result in batches if job is planned])
         sightings = [(number, index) for number, result in zip(numbers, results, strict=True) for index in result["wrong"]]
         reduced = reduce_products(job, sightings, request.session, request.progress) if sightings else Reduced()
         total = _sum_results(results)
@@ -109,9 +109,9 @@ def _sum_results(results: Sequence[Result]) -> Result:
     total: Result = {"batches": 0, **dict.fromkeys(names, 0), "topics": {}, "no_answers": {}, "relations": {}}
     for result in results:
         add_up(total, result, *names)
-        for topic, (asked, wrong) in result["topics"].items():
+        for topic, (tested, wrong) in result["topics"].items():
             counted = total["topics"].setdefault(topic, [0, 0])
-            counted[0] += asked
+            counted[0] += tested
             counted[1] += wrong
     return total
 
@@ -119,8 +119,8 @@ def _sum_results(results: Sequence[Result]) -> Result:
 def _list_requirements(job: ProductJob, total: Result, reduced: Reduced) -> list[Requirement]:
     """A requirement for each topic that was drawn, and one for calls without an answer."""
     requirements = []
-    for topic, (asked, wrong) in sorted(total["topics"].items()):
-        count = count_findings([f for f in reduced.findings if f.topic == topic], asked)
+    for topic, (tested, wrong) in sorted(total["topics"].items()):
+        count = count_findings([f for f in reduced.findings if f.topic == topic], tested)
         count.failing = wrong
         if wrong and reduced.deviation is not None:
             count.explained_by = reduced.deviation.name
