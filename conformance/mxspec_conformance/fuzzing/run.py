@@ -150,6 +150,6 @@ def replay(path: Path, session: TargetSession, restart: Restart | None = None) -
     restart: loads the target anew, for what depends on the number of a call. Raises ValueError where the file is none of cases.
     """
     document: Any = None
-    with suppress(NotJson, UnreadableFile, OSError):  # said by what reads it as one of blocks
+    with suppress(NotJson, UnreadableFile, OSError):  # reported by the reader of blocks
         document = read_json(path)
     return next(s for s in SUBJECTS if s.owns(document)).replay(path, document, session, restart)

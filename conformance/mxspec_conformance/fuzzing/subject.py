@@ -27,7 +27,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Loads a target anew."""
+    """Reloads a target."""
 
     spec: str
     timeout: float
@@ -263,7 +263,7 @@ class Subject:
 
     job: type[Job]
     finding: type[Finding]
-    #: (target, job, number of the batch) -> what came of it, as plain data: the same for the same seed and number.
+    #: (target, job, number of the batch) -> its result, as plain data: the same for the same seed and number.
     ask: Callable[[TargetSession, Any, int], Result]
     #: Enters the batches of all jobs into the campaign: (request, jobs, (job, number, result) in order, campaign).
     conclude: Callable[[Request, Sequence[Any], Sequence[tuple[Any, int, Result]], Campaign], None]

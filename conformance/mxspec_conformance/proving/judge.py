@@ -106,7 +106,7 @@ class ProofJudge:
             count.labels.append(f"{job.name}: {first['context']}")
             count.note = first["words"]
             x = as_float32(read_block(first["block"]), job.dtype)[None]
-            # A context is no block, but where the block alone is wrong too, it is the better picture.
+            # A context is no block, but where the block alone is wrong too, it is the better example.
             count.first = self._draw(x, job.tensor, f"{first['context']} {job.name}") or Failure(
                 case=job.name, given={"call": first["context"]}, expected={}, returned={}, steps=[first["words"]]
             )
@@ -244,7 +244,7 @@ class ProofJudge:
         return draw_block(self.session, self.fmt, self.profile, x, tensor_scales(tensor), label)
 
     def _draw_simplest(self, job: Job, x: npt.NDArray[np.float32], label: str) -> Failure | None:
-        """A counterexample [1, k] with few lanes and simple numbers; as it came where that changes the answer."""
+        """A counterexample [1, k] with few lanes and simple numbers; unchanged where that changes the answer."""
         profile, dtypes = pair_answers(job).profile, self.session.capabilities.dtypes
         space = get_sample_space(self.fmt.name, profile.id, job.tensor, job.dtype if job.dtype in dtypes else dtypes[0])
         prober = Prober(self.session, space)

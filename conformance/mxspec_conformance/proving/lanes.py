@@ -29,7 +29,7 @@ WIDTHS = (2, 3, 5, 8, 16, 33, 64, 128, 256, 512)
 #: Blocks below each other, along the first axis.
 DEPTHS = (1, 2, 3, 16, 64)
 
-#: How a target says that it does not take a call.
+#: How a target refuses a call.
 REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
 #: What no context tries, whatever the target offers.
 NOT_VARIED = ("threads", "calls in other formats before", "rows that end within a block")

@@ -145,7 +145,7 @@ def conclude(request: Request, jobs: Sequence[BlockJob], batches: Sequence[tuple
         campaign.coverage.setdefault(label, _empty_coverage(job)).merge(result["coverage"])
         if len(mismatches) < MAX_SIGHTINGS:
             mismatches += [(job, Mismatch.from_dict(s)) for s in result["mismatches"]]
-    # A file is loaded anew in this process; a module or library only in a new one.
+    # A file is reloaded in this process; a module or library only in a new one.
     restart = Restart(request.spec, request.timeout) if isinstance(request.spec, str) else None
     reduced = reduce_mismatches(mismatches, request.session, restart, request.progress)
     by_name = {j.name: j for j in jobs}

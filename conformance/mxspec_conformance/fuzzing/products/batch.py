@@ -103,7 +103,7 @@ def settle_batches(job: ProductJob, results: Sequence[Result]) -> tuple[ProductJ
 
 
 def empty_coverage(job: ProductJob) -> Coverage:
-    """Of the codes and scale codes of each block side."""
+    """Of the codes and scale codes of each block operand."""
     sizes: dict[str, int] = {}
     for name, spec in (("a", job.product.a), ("b", job.product.b)):
         if spec.kind is OperandKind.BLOCK:

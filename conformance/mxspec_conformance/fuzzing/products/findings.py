@@ -1,4 +1,4 @@
-"""From wrong products to their causes: a known mistake, another class of additions, or what has none; each with its smallest product."""
+"""From wrong products to their causes: a known mistake, another class of additions, or an unknown cause; each with its smallest product."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _group(
     while counts := Counter(e for x, _ in rest for e in named.get(id(x), ())):
         best = min(counts, key=lambda e: (-counts[e], e.cause not in DEVIATING, order.get(e.name, -1)))
         own = {id(x) for x, _ in rest if best in named.get(id(x), ())}
-        if best.name in mistakes:  # those that were too many to try every mistake on
+        if best.name in mistakes:  # beyond the number on which every mistake is tried
             mistake, contract = mistakes[best.name], naming_contract(job.product, job.contract)
             own |= {id(x) for x, _ in rest if id(x) not in named and mistake.explains(x.case, x.output, job.accumulator, contract)}
         groups.append((best, [pair for pair in rest if id(pair[0]) in own]))

@@ -1,4 +1,4 @@
-"""Batches of products: two sides, and by what their outputs are judged."""
+"""Batches of products: two operands, and how their outputs are judged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProductJob(Job):
     #: Quantizers have streams below it.
     STREAM: ClassVar[int] = 16
 
-    #: Both sides as the target declares them, and the name that requirements have.
+    #: Both operands as the target declares them, and the name that requirements have.
     text: str
     fmt: str
     #: The class by which outputs are judged, and what numbers are rounded to first.

@@ -40,7 +40,7 @@ SCHEMA = "mxspec-product-cases/1"
 
 
 def plan_products(request: Request) -> list[ProductJob]:
-    """A job for each product: of those named, or with a side in one of the formats; without either all.
+    """A job for each product: of those named, or with an operand in one of the formats; without either all.
 
     None where a profile is requested, which does not define them, and no product is named. What numbers are rounded to before they
     are multiplied is declared, or found by asking the judge's own cases.
