@@ -105,9 +105,7 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
         "products": KitKind(
-            "one pytest file that needs NumPy alone, for matrix products of two operands with block scales",
-            _products,
-            tuple(chosen_formats()),
+            "one pytest file that needs NumPy alone, for products of two operands with block scales", _products, tuple(chosen_formats())
         ),
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind(

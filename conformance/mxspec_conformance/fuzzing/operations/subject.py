@@ -44,12 +44,10 @@ def plan_operations(request: Request) -> list[OperationJob]:
     return [job for job in planned if not names or {job.function, job.fmt} & set(names)]
 
 
-def conclude(
-    request: Request, jobs: Sequence[OperationJob], batches: Sequence[tuple[OperationJob, int, Result]], campaign: Campaign
-) -> None:
+def conclude(request: Request, jobs: Sequence[OperationJob], done: Sequence[tuple[OperationJob, int, Result]], campaign: Campaign) -> None:
     """What each function is like, its totals, causes and requirements."""
     for job in jobs:
-        own = {number: result for one, number, result in batches if one is job}
+        own = {number: result for one, number, result in done if one is job}
         results = list(own.values())
         wrong = [number for number, result in own.items() if result["wrong"]]
         reduced = reduce_groups(job, wrong, request.session, request.progress) if wrong else Reduced()
