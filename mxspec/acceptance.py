@@ -1,4 +1,4 @@
-"""What is accepted beside the canonical answer, where OCP MX v1.0 leaves a choice.
+"""What is accepted in addition to the canonical answer, where OCP MX v1.0 leaves a choice.
 
 Canonical is what the model writes; legal is what the judge accepts of an implementation of a normative MX profile.
 This is the one place that says so, for whole blocks (`legal_rows`), for lanes (`is_lowest_allowed`, `fold_zeros`, `flag_nan`),

@@ -1,4 +1,4 @@
-"""Formats beside those that come registered: forms that libraries store and OCP MX v1.0 does not define.
+"""Formats in addition to those that come registered: forms that libraries store and OCP MX v1.0 does not define.
 
 An entry is all that a form needs: what is registered is quantized, exported as vectors and judged (by contracts, since no
 requirement of OCP binds it). They are not registered at first, so that lists of formats hold what a standard or NVFP4 defines;
@@ -110,7 +110,7 @@ def register_adjacent(name: str) -> BlockFormat:
 
 
 def register_named(names: Iterable[object]) -> None:
-    """Register those of the names that are adjacent forms and are not taken; others are whoever reads them to judge."""
+    """Register those of the names that are adjacent forms and are not taken; others are left to the caller."""
     for name in names:
         if isinstance(name, str) and name in ADJACENT and name not in BLOCKS:
             register_adjacent(name)

@@ -479,7 +479,7 @@ def dequantize(
     """
     if isinstance(codes, BlockTensor):
         if any(a is not None for a in (scales, fmt, profile, tensor_scale)) or axis != -1:
-            raise TypeError("a BlockTensor brings its scales, format, profile, axis and tensor scale; pass nothing beside it but dtype")
+            raise TypeError("a BlockTensor brings its scales, format, profile, axis and tensor scale; pass nothing else but dtype")
         return codes.dequantize(dtype)
     if scales is None:
         raise TypeError("scales are missing; call dequantize(codes, scales, fmt), or dequantize(t) for a BlockTensor t")

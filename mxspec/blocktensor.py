@@ -28,7 +28,7 @@ class BlockTensor:
 
     Two are equal if format, profile, tensor scale, shape, axis and all bits are equal; `same_bits` leaves out the profile. They
     cannot be hashed. Codes and scales are checked when it is made: TypeError or ValueError says what does not fit.
-    `mxspec.dot.block_factor(t)` makes one a side of a product.
+    `mxspec.dot.block_factor(t)` makes one an operand of a product.
     """
 
     #: The block format.
@@ -87,7 +87,7 @@ class BlockTensor:
         convert: bool = False,
         shape: tuple[int, ...] | None = None,
     ) -> BlockTensor:
-        """A tensor of codes and scales that somebody else made.
+        """A tensor of codes and scales that were computed elsewhere.
 
         Args:
             codes: uint8, one code in the low bits of each byte; an array, or a tensor of torch or CuPy.
@@ -203,7 +203,7 @@ class BlockTensor:
         chosen = get_layout(layout)
         if self.axis != self.codes.ndim - 1:
             raise ValueError(
-                f"blocks lie along axis {self.axis} of {self.codes.ndim}, layouts want them along the last; move it "
+                f"blocks lie along axis {self.axis} of {self.codes.ndim}, layouts need them along the last; move it "
                 "(numpy.moveaxis) before quantizing"
             )
         known = {Part.CODES: self.codes, Part.SCALES: self.scales}

@@ -1,4 +1,4 @@
-"""How formats and profiles fare on given numbers: the error that each leaves."""
+"""The error that formats and profiles leave on given numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def compare(tensors: Sequence[npt.NDArray[np.float32]], formats: Iterable[str] =
     found: list[Outcome] = []
     covered: set[str] = set()
     for fmt in chosen:
-        # Paths for 16-bit inputs are not asked: these are float32.
+        # Paths for 16-bit inputs are left out: these are float32.
         known = tuple(p for p in list_profiles(fmt) if p.variant_of is None and (profiles is None or p.kind is Kind.NORMATIVE))
         if profiles:
             named = [name for name in profiles if _covers(name, fmt)]

@@ -1,4 +1,4 @@
-"""What must follow from a scale that somebody else chose.
+"""What must follow from a given scale.
 
 OCP says that elements MUST be the right rounding of V / X for the X that was stored, and only that X SHOULD follow the
 sample rule. Judging an implementation therefore starts from the scale that it returned.

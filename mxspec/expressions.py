@@ -3,7 +3,7 @@
 An expression can be printed, compared, explained step by step, evaluated in exact rationals (`mxspec.exact`) or on
 arrays (`mxspec.arrays`), and compiled to a kernel. Stacks that agree on a formula and differ in its bits differ here.
 
-Leaves, bound by whoever evaluates:
+Leaves, bound by the evaluator:
 
 ======== ==========================================================================================
 x        one element of the block
@@ -121,7 +121,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """`then` where the test holds of (left, right), else `otherwise`; right is not looked at by the unary tests."""
+    """`then` where the test holds of (left, right), else `otherwise`; the unary tests ignore right."""
 
     left: Expr
     test: Test

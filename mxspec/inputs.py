@@ -26,7 +26,7 @@ def as_array(x: object, *, name: str = "x") -> npt.NDArray[Any]:
     """x as a NumPy array.
 
     Tensors of torch and CuPy are copied from their device, without a gradient; torch's bfloat16 and float8 become those of
-    ml_dtypes, bit for bit. Nothing is imported: whoever holds such a tensor has its library.
+    ml_dtypes, bit for bit. Nothing is imported: where there is such a tensor, its library is loaded.
 
     Args:
         x: Anything that NumPy reads as an array, a `torch.Tensor` or a `cupy.ndarray`.

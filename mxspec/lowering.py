@@ -1,4 +1,4 @@
-"""Profiles lowered to code: every operation of an expression as one statement, and what rules come to in a format.
+"""Profiles lowered to code: every operation of an expression as one statement, and what rules yield in a format.
 
 A language is a table of templates; what its table lacks, it refuses. CUDA, C99, JavaScript and SMT-LIB are made from profiles
 with what is here and what is peculiar to them.

@@ -38,7 +38,7 @@ SIGN = 1 << 31
 INF_BITS = 0x7F800000
 LAST_FINITE = 0x7F7FFFFF
 MIN_NORMAL = 0x00800000
-#: NaN patterns at which a function of float32 is asked; all must give one answer.
+#: NaN patterns at which a function of float32 is evaluated; all must give one answer.
 NANS = (0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF)
 
 #: Magnitude patterns between which encoders and rules without constants are monotone: zero, and both ends of every
@@ -151,7 +151,7 @@ class StepFunction:
 def find_steps(compute: ComputeMany, grids: Sequence[npt.ArrayLike]) -> list[StepFunction]:
     """The step functions of several functions, each monotone between the points of its grid.
 
-    compute: the value (0 to 255) of each function number at each pattern. All functions are asked in one call for each
+    compute: the value (0 to 255) of each function number at each pattern. All functions are evaluated in one call for each
         round of the bisection, about 30 in all.
     grids: for each function the patterns to start from, rising. The first is 0, the last the end of the domain.
 
@@ -349,7 +349,7 @@ def element_steps(
             return quantize_rows(blocks.view(np.float32), fmt, profile, steps, bindings)
 
     def compute(number: Bits, bits: Bits) -> Codes:
-        """Blocks of a maximum and as many elements as have room beside it."""
+        """Blocks of a maximum and as many elements as have room next to it."""
         order = np.argsort(number, kind="stable")
         counts = np.bincount(number, minlength=len(tops))
         rows = -(-counts // lanes)

@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that there is not."""
+"""What may have been meant by an unknown name."""
 
 from __future__ import annotations
 

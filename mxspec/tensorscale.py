@@ -1,7 +1,7 @@
 """The float32 scale of a whole NVFP4 tensor, in its three kinds.
 
 `decode`, `encode` and `amax` are not interchangeable: a float32 reciprocal fails to return in 14 to 28 % of cases. A
-profile names the kind that its stack stores; another kind is refused unless conversion is asked for, and then recorded.
+profile names the kind that its stack stores; another kind is refused unless conversion is requested, and then recorded.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from mxspec_vectors.files import write_file
 
 ROOT = Path(__file__).resolve().parents[1]
 PATH = ROOT / "reports" / "calls.md"
-#: What a session is asked to do with calls, as an axis.
+#: What a session does with calls, as an axis.
 VERBS = {
     "probe": "memory: inputs and answers afterwards",
     "held": "memory: answers held",
@@ -73,7 +73,7 @@ def describe_shape(function: str, arguments: tuple[Any, ...]) -> tuple[tuple[int
 
 
 class Spy:
-    """Notes what a session is asked."""
+    """Records the calls of a session."""
 
     def __init__(self) -> None:
         #: Operation -> axis -> the distinct values that were requested.
@@ -86,7 +86,7 @@ class Spy:
         return max(self.seen[operation][axis], default=0) if axis == LARGEST else len(self.seen[operation][axis])
 
     def note(self, function: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """One thing that a session is asked to do."""
+        """One kind of call of a session."""
         self.calls += 1
         if function == "arranged":
             view, function, *rest = arguments
@@ -143,7 +143,7 @@ def load_everything() -> Any:
 
 
 def count_calls(**how: Any) -> Spy:
-    """What `check` asks it."""
+    """The calls of `check`."""
     spy = Spy()
     with spy.watch():
         check(load_everything(), in_process=True, **how)

@@ -2,7 +2,7 @@
 
 MXSPEC_HYPOTHESIS chooses the profile: `dev`, `ci` (no database of earlier failures) or `deep` (many examples). MXSPEC_SEED is the
 seed of directed samples and of Hypothesis; without it `ci` takes 0 and the others draw one. The first lines of every run print
-both. (Hypothesis also draws constants of the modules that are loaded: with one seed, other tests beside may change examples.)
+both. (Hypothesis also draws constants of the modules that are loaded: with one seed, other tests in the run may change examples.)
 
 `make test` runs what is not marked `long`, `make test-long` what is: tests/seconds.py says which.
 """

@@ -1,6 +1,6 @@
 """Judges the explorer's JavaScript in node: `python -m tests.explorer_in_node [--write] [--add]`.
 
-One program for each profile, asked by JSON lines. It is given every block of the vectors and some random ones, every code under every scale byte,
+One program for each profile, called by JSON lines. It is given every block of the vectors and some random ones, every code under every scale byte,
 and then judged by `mxspec check`. Writes reports/atlas/explorer.json.
 """
 
@@ -138,7 +138,7 @@ def list_lacking(report: Mapping[str, Any], rows: Iterable[tuple[str, str, bool]
 
 @click.command()
 @click.option("--profile", "wanted", multiple=True, help="Only this profile; repeatable.")
-@click.option("--blocks", default=512, show_default=True, help="Random blocks of each profile, beside those of the vectors.")
+@click.option("--blocks", default=512, show_default=True, help="Random blocks of each profile, in addition to those of the vectors.")
 @click.option("--full", is_flag=True, help="Judge by every case of `mxspec check`, not by the quick set.")
 @click.option("--node", default="node", show_default=True, help="The program that runs JavaScript.")
 @click.option("--write", is_flag=True, help="Write the report.")

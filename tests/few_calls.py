@@ -1,6 +1,6 @@
 """A small call matrix, for tests that are not about calls.
 
-Each `check` asks millions of numbers again, more of a fast target than of a slow one; hundreds of tests are about other things.
+Each `check` tests millions of numbers again, more of a fast target than of a slow one; hundreds of tests are about other things.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Fresh:
         return self._folder / f"{operation}-{fmt}.json"
 
     def _build(self, operation: str, fmt: str) -> bool:
-        """Build a file that nobody has built or is building."""
+        """Build a file that is neither built nor being built."""
         path = self._path(operation, fmt)
         taken = path.with_suffix(".taken")
         try:
@@ -68,7 +68,7 @@ class Fresh:
     def _data(self, operation: str, fmt: str) -> bytes:
         deadline = time.monotonic() + PATIENCE
         path = self._path(operation, fmt)
-        # While another process builds this one, build one that will be asked for later.
+        # While another process builds this one, build one that will be needed later.
         while not path.exists():
             assert time.monotonic() < deadline, f"{path.name} was not built within {PATIENCE} s"
             if not self._build(operation, fmt) and not any(

@@ -33,7 +33,7 @@ collected: list[dict[str, Any]] = []
 
 
 class Finder(MetaPathFinder):
-    """Asked before pytest's own, which would rewrite assertions in the package that holds our pytest plugin."""
+    """Called before pytest's own, which would rewrite assertions in the package that holds our pytest plugin."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in PACKAGES:

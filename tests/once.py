@@ -1,4 +1,4 @@
-"""What is made once a run: the first test process that asks makes it, the others wait."""
+"""What is computed once a run: by the first test process that needs it, while the others wait."""
 
 from __future__ import annotations
 

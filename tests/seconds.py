@@ -120,7 +120,7 @@ def _cpu_seconds() -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures; the exit code is pytest's. Functions of files that were not asked for keep their seconds."""
+    """Measures; the exit code is pytest's. Functions of files that were not run keep their seconds."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "seconds"
         file.touch()

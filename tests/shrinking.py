@@ -1,6 +1,6 @@
 """Where searches for a smallest example end.
 
-Hypothesis draws constants of the modules that happen to be loaded, so one search ends elsewhere beside other tests,
+Hypothesis draws constants of the modules that happen to be loaded, so one search ends elsewhere together with other tests,
 whatever its seed, and about one in ten stops at an example that no single step makes smaller. What a strategy
 promises is that a failure shrinks to little: one search of a few reaches it.
 """

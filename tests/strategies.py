@@ -61,7 +61,7 @@ def _moved(bits: int, exponent: int) -> int:
 
 @st.composite
 def maxima(draw: st.DrawFn, fmt: BlockFormat) -> int:
-    """float32 bits of a block's largest magnitude: a rule's threshold in some binade, or a step beside it."""
+    """float32 bits of a block's largest magnitude: a rule's threshold in some binade, or a step from it."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.sampled_from(_SPECIAL))
@@ -83,7 +83,7 @@ def blocks(draw: st.DrawFn, fmt_name: str, dtype: str = "float32") -> Array:
     fmt = get_block(fmt_name)
     largest = draw(maxima(fmt))
     magnitude = real(largest)
-    # The scale's exponent is that of the maximum less the element's, or one beside it: lanes are chosen for all three.
+    # The scale's exponent is that of the maximum less the element's, or one next to it: lanes are chosen for all three.
     exponent = 0
     if magnitude.is_finite and not magnitude.is_zero:
         exponent = (largest >> 23) - 127 - fmt.element.emax

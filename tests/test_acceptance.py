@@ -1,4 +1,4 @@
-"""What is legal beside the canonical answer: the table of the architecture, row by row, and what is not in it."""
+"""What is legal in addition to the canonical answer: the table of the architecture, row by row, and what is not in it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_nan_blocks(fmt: str, nan: int) -> None:
 
 @pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2"])
 @pytest.mark.parametrize("profile", NORMATIVE_MX)
-def test_fp8_lanes_beside_a_nan_follow_the_profile(fmt: str, profile: str) -> None:
+def test_fp8_lanes_next_to_a_nan_follow_the_profile(fmt: str, profile: str) -> None:
     """The block without its NaN lanes has the scale that this profile gives it, Inf and several NaN included."""
     x = ordinary()
     x[[3, 7]] = np.nan
@@ -118,8 +118,8 @@ def test_fp8_lanes_beside_a_nan_follow_the_profile(fmt: str, profile: str) -> No
 
 
 @pytest.mark.parametrize("fmt", ["mxfp8_e4m3", "mxfp8_e5m2"])
-def test_what_is_open_without_nan_lanes_is_open_beside_them(fmt: str) -> None:
-    """Zeros beside a NaN have any scale but FF; an Inf beside one has each of its own answers."""
+def test_what_is_open_without_nan_lanes_is_open_next_to_them(fmt: str) -> None:
+    """Zeros next to a NaN have any scale but FF; an Inf next to one has each of its own answers."""
     x = np.zeros(K, np.float32)
     x[6] = np.nan
     codes = np.zeros(K, np.uint8)
@@ -211,7 +211,7 @@ def test_int8_lowest() -> None:
     assert len(answers(symmetric, "mxint8")[0]) == 1
 
 
-def test_int8_lowest_beside_infinities() -> None:
+def test_int8_lowest_next_to_infinities() -> None:
     """-Inf lies below -127.5/64 under any scale."""
     x = np.zeros(K, np.float32)
     x[:4] = [-np.inf, np.inf, -1, 1]

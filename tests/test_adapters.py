@@ -60,7 +60,7 @@ def test_an_adapter_names_what_exists(adapter: Adapter) -> None:
     assert all(mxspec.get_block(fmt).has_tensor_scale for fmt in adapter.profiles_one_level)
     library = adapter.library
     ways_to_tell = (library.imports, library.distribution, library.source)
-    assert any(way is not None for way in ways_to_tell), "nobody could tell whether it is here"
+    assert any(way is not None for way in ways_to_tell), "there is no way to tell whether it is here"
     assert re.fullmatch(r"[a-z][a-z0-9_-]*", adapter.name)
     assert all("==" in p or "[" not in p for p in (*library.packages, *library.bare_packages))
 
@@ -93,7 +93,7 @@ def test_the_torchao_extra_installs_what_its_adapter_needs() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, a in KNOWN.items() if a.library.light and a.library.is_here()])
-def test_a_target_bears_the_name_that_it_is_asked_for_by(name: str) -> None:
+def test_a_target_bears_the_name_by_which_it_is_requested(name: str) -> None:
     session = open_target(name, in_process=True)
     assert session.capabilities.name == name
     assert session.capabilities.functions

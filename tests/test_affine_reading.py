@@ -60,7 +60,7 @@ def test_a_layers_own_entry_counts(checkpoint: Path) -> None:
     assert affine.read_mlx_weights(checkpoint, "model.q_proj").bits == 4
 
 
-def test_what_is_not_known_is_asked_for(checkpoint: Path) -> None:
+def test_what_is_not_known_has_to_be_given(checkpoint: Path) -> None:
     with pytest.raises(ValueError, match=r"8 bits in groups of 32, 4 bits in groups of 64, 2 bits in groups of 128; pass bits"):
         affine.read_mlx_weights(checkpoint, "model.q_proj")
     assert affine.read_mlx_weights(checkpoint, "model.q_proj", bits=4).group_size == 64

@@ -120,14 +120,14 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "product of arrays": (lambda: dot.matmul(X, X), TypeError, ("a is a ndarray; pass a BlockTensor, or what block_factor",)),  # type: ignore[arg-type]
     "product along axis 0": (lambda: dot.matmul(mxspec.quantize(X.T.copy(), "mxfp4", axis=0), T), ValueError, ("blocks lie along axis 0 of 2",)),
     "product of tensor scales that do not decode": (lambda: dot.matmul(N, N), ValueError, ("the tensor scale is of kind amax", "convert=True")),
-    "factor of a BlockTensor and its scales": (lambda: dot.block_factor(T, T.scales), TypeError, ("pass nothing beside it but convert",)),
+    "factor of a BlockTensor and its scales": (lambda: dot.block_factor(T, T.scales), TypeError, ("pass nothing else but convert",)),
     "format in capitals": (lambda: mxspec.get_block("MXFP4"), ValueError, ("did you mean mxfp4?",)),
     "element for a format": (lambda: mxspec.get_block("e2m1"), ValueError, ("e2m1 is a format of single numbers, which mxfp4 and nvfp4 hold",)),
     "format for an element": (lambda: mxspec.get_scalar("nvfp4"), ValueError, ("nvfp4 is a block format, of elements e2m1 and scales ue4m3",)),
     "layout misspelt": (lambda: layouts.get_layout("nibble_lo"), ValueError, ("did you mean nibble-low",)),
     "scales left out": (lambda: mxspec.dequantize(T.codes), TypeError, ("scales are missing", "dequantize(t)")),
     "format left out": (lambda: mxspec.dequantize(T.codes, T.scales), TypeError, ("unknown block format None",)),
-    "a BlockTensor and its scales": (lambda: mxspec.dequantize(T, T.scales), TypeError, ("pass nothing beside it but dtype",)),
+    "a BlockTensor and its scales": (lambda: mxspec.dequantize(T, T.scales), TypeError, ("pass nothing else but dtype",)),
     "output None": (lambda: T.dequantize(None), TypeError, ("dtype None is not an output; allowed are float32, float16 and bfloat16",)),
     "codes as a list": (lambda: mxspec.decode([1, 2], "e2m1"), TypeError, ("codes has dtype int64", "numpy.asarray(codes, dtype=numpy.uint8)")),
     "tensor scale of nothing": (lambda: TensorScale("decode", None), TypeError, ("bits is None", "0.001")),  # type: ignore[arg-type]
@@ -436,7 +436,7 @@ def test_a_long_axis() -> None:
 
 
 class TestTorch:
-    """Tensors of torch in, and out where a dtype of torch is asked for. Skipped where there is no torch."""
+    """Tensors of torch in, and out where a dtype of torch is requested. Skipped where there is no torch."""
 
     @pytest.fixture
     def torch(self) -> Any:

@@ -58,7 +58,7 @@ class _Links(HTMLParser):
                 self.loads.append(given[name])
 
 
-#: What a site is made of: all committed results, or a few of each kind.
+#: The results of a site: all committed results, or a few of each kind.
 SITES = {
     "all": ["reports", "--docs", "docs"],
     "few": ["reports/peers/triton-kernels.json", "reports/products/numpy-products-float32.json", "reports/atlas"],
@@ -219,7 +219,7 @@ def test_a_kernel_joins_by_three_commands(tmp_path: Path) -> None:
     assert run("check", kernel, "--json", result).exit_code == 1  # its ties go away from zero
     done = run("submit", result, "--into", folder, "--target", kernel)
     assert done.exit_code == 0, done.output
-    assert "cases asked again and equal" in done.output
+    assert "cases run again, all equal" in done.output
     done = run("site", folder, "-o", tmp_path / "site")
     assert done.exit_code == 0
     assert done.output.startswith("1 implementation, 0 findings, ")
@@ -230,7 +230,7 @@ def test_a_kernel_joins_by_three_commands(tmp_path: Path) -> None:
     kernel.write_text(KERNEL.format(version="1.0", steps=RIGHT.replace("3.5", "3.4")))
     done = run("submit", result, "--into", tmp_path / "other", "--target", kernel)
     assert done.exit_code == 2
-    assert "asked again it is fail" in done.output
+    assert "run again it is fail" in done.output
     assert not (tmp_path / "other").exists()
 
 

@@ -1,4 +1,4 @@
-"""The site and what joins it, given results that nobody's run wrote: refused in words, nothing written, nothing executed by a reader."""
+"""The site and what joins it, given forged results: refused with a message, nothing written, nothing executed by a reader."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def changed(change: Change) -> dict[str, Any]:
         (changed(lambda d: d["environment"].update(git="abc")), "environment.git"),
     ],
 )
-def test_a_document_of_another_shape_is_told_by_its_file(tmp_path: Path, document: object, words: str) -> None:
+def test_a_document_of_another_shape_is_reported_with_its_file(tmp_path: Path, document: object, words: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document))
     done = run("site", path, "-o", tmp_path / "out")
@@ -122,7 +122,7 @@ def test_every_implementation_has_a_page_of_its_own() -> None:
     assert names[0] == "a-1"
 
 
-def test_a_file_of_somebody_else_stays(tmp_path: Path) -> None:
+def test_a_foreign_file_stays(tmp_path: Path) -> None:
     path, out = tmp_path / "r.json", tmp_path / "out"
     path.write_text(json.dumps(RESULT))
     out.mkdir()

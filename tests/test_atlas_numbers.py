@@ -37,7 +37,7 @@ WORDS = dict(enumerate(["two", "three", "four", "five", "six", "seven", "eight",
 NUMBER = re.compile(
     rf"(?<![\w.#-])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(WORDS.values())}|tenth|half|hundred|thousand)(?!\w)", re.IGNORECASE
 )
-#: What is no measure: versions, names, powers, and exit codes, which tests/test_cli.py asks for.
+#: What is no measure: versions, names, powers, and exit codes, which tests/test_cli.py checks.
 NAMES = re.compile(
     r"Python 3\.11\+|2\^32|2:4|exit code (?:is )?\d|\d if not, \d if something|and \d if mxspec|two (?:targets|profiles)\b", re.IGNORECASE
 )
@@ -109,7 +109,7 @@ def read_browser_width() -> tuple[str, ...]:
 
 
 def measure_files() -> tuple[str, ...]:
-    """Megabytes of the JSON that the site is made of: as it is, and about as git stores it."""
+    """Megabytes of the JSON from which the site is rendered: as it is, and about as git stores it."""
     files = [p.read_bytes() for folder in ("reports", "docs") for p in sorted((ROOT / folder).rglob("*.json"))]
     packed = sum(len(zlib.compress(f, 1)) for f in files) / 1e6
     assert packed < 5

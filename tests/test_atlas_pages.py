@@ -1,4 +1,4 @@
-"""Pages of the atlas that are made of the model itself, or of measurements: layouts, words of bits, the model level."""
+"""Pages of the atlas that are rendered from the model itself, or from measurements: layouts, words of bits, the model level."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.support import HEED_SIGINT
 #: operating system, as a full disk is one (EFBIG for ENOSPC).
 LIMITED = """
 import resource, sys
-sys.dont_write_bytecode = True  # a file of it that is cut short would be imported by whoever comes next
+sys.dont_write_bytecode = True  # a file of it that is cut short would be imported by the next test
 from mxspec_vectors import build
 build.list_files = lambda: [("decode", "e2m1"), ("decode", "e4m3"), ("dequantize", "mxfp4"), ("stochastic", "int8")]
 limit = int(sys.argv.pop(1))
@@ -70,7 +70,7 @@ def assert_one_message(done: subprocess.CompletedProcess[str], code: int, messag
 
 @pytest.fixture
 def old_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small built tree, with a file beside it."""
+    """A small built tree, with a file next to it."""
     monkeypatch.setattr(builder, "list_files", lambda: [("decode", "e2m1"), ("decode", "e4m3")])
     builder.build(tmp_path / "place" / "v1")
     (tmp_path / "place" / "beside.txt").write_text("untouched", encoding="ascii")
@@ -214,9 +214,9 @@ def test_ctrl_c_in_check(place: Path) -> None:
     before = snapshot(place)
     code = "import sys; from mxspec_conformance.cli.main import main; main(sys.argv[1:])"
     done = run_code(code, "check", place / "target.py", "--in-process", "--json", place / "result.json")
-    told = f"mxspec: stopped; {place / 'target.py'} is not judged to the end. Nothing is kept, and no file is written: the same command "
-    told += "judges all of it again; with --quick it takes seconds, with --format or --only GLOB parts are judged alone"
-    assert_one_message(done, 130, told)
+    message = f"mxspec: stopped; {place / 'target.py'} is not judged to the end. Nothing is kept, and no file is written: the same command "
+    message += "judges all of it again; with --quick it takes seconds, with --format or --only GLOB parts are judged alone"
+    assert_one_message(done, 130, message)
     assert snapshot(place) == before
 
 
@@ -226,7 +226,7 @@ import mxspec
 FORMATS = ["mxfp4", "mxfp8_e4m3"]
 
 def quantize(x, fmt):
-    if fmt != "mxfp4" and len(x) > 20 and x.shape[1] == 32:  # the blocks of the vectors, not what is asked before mxfp4
+    if fmt != "mxfp4" and len(x) > 20 and x.shape[1] == 32:  # the blocks of the vectors, not what is called before mxfp4
         raise KeyboardInterrupt
     t = mxspec.quantize(x, fmt)
     return t.codes, t.scales
@@ -328,8 +328,8 @@ def test_modes_are_the_users(tmp_path: Path) -> None:
 def test_what_is_no_file_is_written_into(tmp_path: Path) -> None:
     files.write_files({Path("/dev/null"): b"x"})
     assert Path("/dev/null").is_char_device()
-    done = run_code("from pathlib import Path; from mxspec_vectors.files import write_file; write_file(Path('/dev/stdout'), b'told')")
-    assert done.stdout == "told"
+    done = run_code("from pathlib import Path; from mxspec_vectors.files import write_file; write_file(Path('/dev/stdout'), b'text')")
+    assert done.stdout == "text"
 
 
 @unix
@@ -345,11 +345,11 @@ def test_everything_is_synced_before_it_is_renamed(tmp_path: Path, monkeypatch: 
     for owner, name in ((os, "fsync"), (Path, "replace")):
         original = getattr(owner, name)
 
-        def told(*args: Any, name: str = name, original: Any = original) -> Any:
+        def traced(*args: Any, name: str = name, original: Any = original) -> Any:
             steps.append(name)
             return original(*args)
 
-        monkeypatch.setattr(owner, name, told)
+        monkeypatch.setattr(owner, name, traced)
     files.write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"})
     assert steps[:4] == ["fsync", "fsync", "replace", "replace"]
 

@@ -19,7 +19,7 @@ posix = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what was
 @posix
 @pytest.mark.parametrize("attack", QUICK, ids=lambda a: a.id)
 def test_an_attack_fails(attack: Attack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Under a limit on the size of files bytecode would be cut short, and be imported by whoever comes next.
+    # Under a limit on the size of files bytecode would be cut short, and be imported by the next test.
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     folder = tmp_path / "in"
     folder.mkdir()

@@ -313,7 +313,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "every bit of every block" in run(path, "--source", source).output
 
 
-def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
+def test_what_cannot_be_examined(tmp_path: Path) -> None:
     source = write_source(tmp_path / "s.safetensors", weights())
     assert run(source).exit_code == 2
     broken = tmp_path / "b.safetensors"

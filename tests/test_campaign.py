@@ -22,7 +22,7 @@ def square(n: int) -> dict[str, Any]:
 
 
 def die_once(folder: str, n: int) -> dict[str, Any]:
-    """The first worker to come to piece 3 is killed."""
+    """The first worker to reach piece 3 is killed."""
     mark = Path(folder) / "died"
     if n == 3 and not mark.exists():
         mark.touch()
@@ -87,7 +87,7 @@ def test_a_key_that_comes_twice_counts_once() -> None:
         assert (len(state.finished), state.repeated) == (1, 1)
 
 
-def test_calls_without_an_answer_are_asked_again_by_the_next_run(tmp_path: Path) -> None:
+def test_calls_without_an_answer_are_made_again_by_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with open_state(path, IDENTITY) as state:
         state.enter("a", {"no_answer": {"kind": "crash"}})

@@ -33,7 +33,7 @@ def test_a_floor_kernel_that_claims_rceil_does_not_pass() -> None:
     assert {r.explained_by for r in wrong} == {"mx-floor"}
 
 
-def test_what_is_asked_goes_before_what_is_claimed() -> None:
+def test_a_requested_profile_goes_before_a_claimed_one() -> None:
     report = check(make_target("mx-floor", "mx-rceil"), profile="mx-floor", quick=True)
     assert report.exit_code == 0
     assert report.formats[0].chosen == "asked"

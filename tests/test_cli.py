@@ -44,7 +44,7 @@ GARBAGE = "FORMATS = ['mxint8']\ndef quantize(x, fmt): return b'garbage'\n"
 
 
 class Result:
-    """What a run of the command came to."""
+    """The outcome of a run of the command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -72,7 +72,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.fixture
 def targets(tmp_path: Path) -> dict[str, Path]:
-    """Target files, beside the folder in which the command runs."""
+    """Target files, next to the folder in which the command runs."""
     folder = tmp_path / "targets"
     folder.mkdir()
     sources = {"good": GOOD, "wrong": WRONG, "refuses": REFUSES, "garbage": GARBAGE}
@@ -332,7 +332,7 @@ def test_a_defect_is_no_verdict(
 def test_what_the_model_refuses_of_the_judge_is_a_defect(
     targets: dict[str, Path], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    """Whoever asked for a verdict gave nothing that the model refuses."""
+    """A check for a verdict gives nothing that the model refuses."""
 
     def fails(*_: Any, **__: Any) -> Any:
         return mxspec.quantize(np.ones(3, np.float32), "mxfp4")
@@ -373,7 +373,7 @@ def test_only_with_nothing_to_judge(run: Run, targets: dict[str, Path]) -> None:
 
 
 def test_only_what_one_of_two_targets_has(run: Run, targets: dict[str, Path], tmp_path: Path) -> None:
-    """Nobody's verdict hides that another target was not judged."""
+    """No verdict hides that another target was not judged."""
     other = tmp_path / "other.py"
     other.write_text(GOOD.replace("mxint8", "mxfp4").replace("good", "other"))
     result = run("check", targets["good"], other, "--in-process", "--quick", "--only", "*/mxint8/zero-block")

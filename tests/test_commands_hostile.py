@@ -1,4 +1,4 @@
-"""Commands that read and write files, called in odd ways: one message, exit code 2, and no file that was not asked for."""
+"""Commands that read and write files, called in odd ways: one message, exit code 2, and no file that was not requested."""
 
 from __future__ import annotations
 

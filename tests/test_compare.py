@@ -223,7 +223,7 @@ class TestCompare:
             (["x.npy", "--profile", "mx-floor", "--all"], "pass --profile or --all, not both"),
         ],
     )
-    def test_what_is_asked_wrongly(self, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_wrong_options(self, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         np.save("x.npy", X)
         done = run("compare", *arguments)

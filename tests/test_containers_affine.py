@@ -104,7 +104,7 @@ def test_words_bit_by_bit(tmp_path: Path) -> None:
         stored[name] = {n: np.frombuffer(b, "<u4") for n, b in bytes_of(tmp_path / f"{name}.safetensors").items()}
     assert hex(int(stored["awq"]["a.qweight"][2])) == "0x75316420"
     assert [hex(int(stored[n]["a.qzeros"][0])) for n in stored] == ["0x77777777", "0x88888888", "0x88888888"]
-    # GPTQ: eight of a row in a word, and words of a column beside each other.
+    # GPTQ: eight of a row in a word, and words of a column next to each other.
     assert hex(int(stored["gptq"]["a.qweight"][8 + 3])) == "0x33333333"
 
 
@@ -141,7 +141,7 @@ def test_a_zero_point_of_0_has_no_form_in_gptq(tmp_path: Path) -> None:
         quantize_affine(tmp_path / "x.safetensors", tmp_path / "y.safetensors", "int4-g32-zero-float16", "gptq")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.safetensors"]
     quantize_affine(tmp_path / "x.safetensors", tmp_path / "y.safetensors", "int4-g32-zero-float16", "gptq-v2")
-    # Read as the first format, 0 is a 1, and a stored 15 nobody's.
+    # Read as the first format, 0 is a 1, and a stored 15 has no meaning.
     table, data = split_safetensors(quantize(tmp_path))
     begin, end = table[f"{Q}.qzeros"]["data_offsets"]
     path = rewrite(tmp_path / "z.safetensors", table, data[:begin] + b"\xff" * (end - begin) + data[end:], pad=False)
@@ -346,7 +346,7 @@ def test_a_folder_and_its_configuration(convention: str, tmp_path: Path) -> None
     assert "quantization_config" not in json.loads((tmp_path / "plain" / "config.json").read_text("utf-8"))
 
 
-def test_formats_of_another_kind_are_told(tmp_path: Path) -> None:
+def test_formats_of_another_kind_are_reported(tmp_path: Path) -> None:
     for fmt, convention in (("mxfp4", "gptq"), ("int4-g32-zero-float16", "modelopt"), ("int9-g32-zero-float16", "gptq")):
         run = CliRunner().invoke(main, ["quantize", str(ORIGINAL), str(tmp_path / "x.safetensors"), "--format", fmt, "--to", convention])
         assert run.exit_code == 2

@@ -52,7 +52,7 @@ def test_bytes_are_json_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000, b"\xff", b"", b"[1,]", b"[" + b"0," * 5_000_000 + b"0]"])
-def test_what_is_no_json_is_told(data: bytes) -> None:
+def test_what_is_no_json_is_reported(data: bytes) -> None:
     with pytest.raises(NotJson):
         parse_json(data)
 
@@ -142,7 +142,7 @@ def test_a_declaration_that_is_none_is_refused(declared: dict[str, Any], words: 
 # Answers
 
 
-def test_an_answer_has_the_types_and_shapes_that_were_asked_for() -> None:
+def test_an_answer_has_the_required_types_and_shapes() -> None:
     x = np.zeros((3, 32), np.float32)
     t = mxspec.quantize(x, "mxfp4")
     good = (t.codes, t.scales)
@@ -216,7 +216,7 @@ def test_names_of_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "[]", '{"key": "a", "result": {}}', '{"key": "a", "result": {"x": 2}, "sum": "0"}', "[" * 10_000])
-def test_a_line_of_a_state_that_nobody_wrote_is_dropped(tmp_path: Path, line: str) -> None:
+def test_a_forged_line_of_a_state_is_dropped(tmp_path: Path, line: str) -> None:
     path = tmp_path / "s.state"
     with open_state(path, {"of": "this"}) as state:
         state.enter("a", {"x": 1})

@@ -210,7 +210,7 @@ def test_block_dot_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_wrong_sides_are_refused_in_words(name: str) -> None:
+def test_wrong_operands_are_refused(name: str) -> None:
     fmt = get_block(name)
     codes, scales = np.zeros((2, 2 * fmt.k), np.uint8), np.zeros((2, 2), np.uint8)
     a = dot.block_factor(codes, scales, name)
@@ -218,13 +218,13 @@ def test_wrong_sides_are_refused_in_words(name: str) -> None:
         dot.block_factor(codes[:, : fmt.k + 1], scales, name)
     with pytest.raises(ValueError, match="scales have shape"):
         dot.block_factor(codes, scales[:, :1], name)
-    with pytest.raises(ValueError, match="both sides of a product have one k"):
+    with pytest.raises(ValueError, match="both operands of a product have one k"):
         dot.matmul(a, dot.block_factor(codes[:, : fmt.k], scales[:, :1], name))
     with pytest.raises(ValueError, match="out_dtype = 'int8'"):
         dot.matmul(a, a, out_dtype="int8")
     with pytest.raises(ValueError, match="bias has shape"):
         dot.matmul(a, a, bias=np.zeros(3, np.float32))
-    with pytest.raises(TypeError, match="a plain side of a product"):
+    with pytest.raises(TypeError, match="a plain operand of a product"):
         dot.plain_factor(np.zeros((2, 2), np.int32))
 
 
@@ -283,7 +283,7 @@ def test_empty_products() -> None:
 
 
 def test_a_tensor_is_an_operand() -> None:
-    """Exact products of what the bits say: decoded by the exact profile, whose tensor scale may be converted when asked."""
+    """Exact products of what the bits say: decoded by the exact profile, whose tensor scale may be converted on request."""
     x = np.linspace(-3, 3, 96, dtype=np.float32).reshape(2, 48)
     for fmt in ("mxfp8_e4m3", "nvfp4"):
         t = mxspec.quantize(x, fmt, pad=True)

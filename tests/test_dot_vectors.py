@@ -19,7 +19,7 @@ from mxspec_vectors.cases import DotCase, DotOperand, load_dot_cases
 from mxspec_vectors.files import file_name, read_document, render, vectors_root
 from mxspec_vectors.recipes_dot import mix
 
-#: Files of both kinds of scales, a plain side, and mixed formats: what the quick tests look at.
+#: Files of both kinds of scales, a plain operand, and mixed formats: what the quick tests check.
 SOME = ("mxfp4@mxfp4", "nvfp4@nvfp4", "bfloat16@mxfp8_e4m3")
 
 
@@ -58,7 +58,7 @@ def test_certain_outputs_are_the_rounded_rational_sums(pair: str) -> None:
     certain = 0
     for case in cases_of(pair, without=("nan", "inf", "overflow")):
         if case.a.data.shape[1] > 700 or case.topic in ("code", "identity"):
-            continue  # long in rationals; the next test looks at those
+            continue  # long in rationals; the next test checks those
         a, b = numbers_of(case.a), numbers_of(case.b)
         for i, j in np.ndindex(len(a), len(b)):
             exact = sum((x * y for x, y in zip(a[i], b[j], strict=True) if x and y), Fraction(0))
@@ -117,7 +117,7 @@ def test_every_accumulation_of_a_class_is_allowed(pair: str) -> None:
 
 
 @pytest.mark.parametrize("pair", DOT_FILES)
-def test_what_a_file_asks(pair: str) -> None:
+def test_the_questions_of_a_file(pair: str) -> None:
     cases = load_dot_cases(pair)
     topics = {case.topic for case in cases}
     assert {"identity", "code", "sum", "block-scale", "shape", "interval", "scale-code", "nan", "overflow"} <= topics
@@ -144,7 +144,7 @@ def test_the_classes_are_those_of_the_model() -> None:
 
 
 def test_ties_of_16_bit_outputs() -> None:
-    """Counts of ones beside midpoints: 257 is 256 in bfloat16, 2049 is 2048 in float16."""
+    """Counts of ones next to midpoints: 257 is 256 in bfloat16, 2049 is 2048 in float16."""
     for out, tie, even in (("bfloat16", 257, 256), ("float16", 2049, 2048)):
         case = next(c for c in load_dot_cases("mxfp4@mxfp4") if c.id.startswith(f"ties-{out}"))
         counts = (np.arange(len(case.a.data)) + (255 if out == "bfloat16" else 2046)).tolist()

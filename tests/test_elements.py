@@ -243,7 +243,7 @@ def test_round_to_makes_nan_canonical(kind: str) -> None:
 @pytest.mark.parametrize("mode", DETERMINISTIC)
 @pytest.mark.parametrize("name", SCALARS)
 def test_exact_table_index_sees_what_float32_cannot(name: str, mode: Rounding) -> None:
-    """Quotients as float64, a hair beside every threshold, decided as the rational would be."""
+    """Quotients as float64, just off every threshold, decided as the rational would be."""
     fmt = SCALARS[name]
     grid = magnitudes(fmt)[:: 1 if fmt.code_count < 128 else 3]
     values: list[float] = []

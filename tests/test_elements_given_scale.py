@@ -1,4 +1,4 @@
-"""Elements under a scale that somebody else chose, and what each lane tests."""
+"""Elements under a given scale, and what each lane tests."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_under_its_own_scale_it_is_the_profile(profile: Profile, fmt: str) -> No
 
 @pytest.mark.parametrize(("profile", "fmt"), PAIRS, ids=PAIR_NAMES)
 def test_under_any_scale_it_is_the_exact_model(profile: Profile, fmt: str) -> None:
-    """Other bytes than the block's own: beside it, at the ends, the format's NaN."""
+    """Other bytes than the block's own: next to it, at the ends, the format's NaN."""
     draw = rng("any scale", profile.id, fmt)
     refuses = profile.one_level is not None and profile.one_level.element.nan is NanPolicy.RAISE
     top = BLOCKS[fmt].scale.code_count - 1

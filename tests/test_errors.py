@@ -291,7 +291,7 @@ def test_negative_scales(element: str) -> None:
 
 
 def test_an_id_of_a_stack_is_taken_before_its_profiles_load() -> None:
-    """Descriptive profiles load when asked for; registering comes after them whatever the order of calls."""
+    """Descriptive profiles load on first use; registering comes after them whatever the order of calls."""
     program = (
         "import mxspec\n"
         "from dataclasses import replace\n"

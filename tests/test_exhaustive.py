@@ -1,6 +1,6 @@
 """Scalars by exhaustion: every code, and every bfloat16 and float16 number through every encoder.
 
-The exact model is asked where its answer may change. It is monotone in the magnitude for each sign (for stochastic
+The exact model is evaluated where its answer may change. It is monotone in the magnitude for each sign (for stochastic
 rounding with a fixed word too), so among sorted magnitudes equal answers at both ends of a stretch are the answers of
 the whole stretch, and bisection finds the rest.
 """

@@ -444,7 +444,7 @@ class TestPartings:
 class TestDifference:
     """Returned blocks against a profile."""
 
-    def told(self, x: Floats, fmt: str, scale: int | None = None, codes: dict[int, int] | None = None) -> tuple[str, ...]:
+    def explain(self, x: Floats, fmt: str, scale: int | None = None, codes: dict[int, int] | None = None) -> tuple[str, ...]:
         e = explain_block(x, fmt)
         got = list(e.codes)
         for lane, code in (codes or {}).items():
@@ -452,18 +452,18 @@ class TestDifference:
         return explain_difference(x, fmt, None, None, e.scale.code if scale is None else scale, got)
 
     def test_equal_bits_give_no_sentence(self) -> None:
-        assert self.told(ODD_BLOCK, "mxfp4") == ()
+        assert self.explain(ODD_BLOCK, "mxfp4") == ()
 
     def test_ties(self) -> None:
-        assert self.told(ODD_BLOCK, "mxfp4", codes={1: 1}) == (
+        assert self.explain(ODD_BLOCK, "mxfp4", codes={1: 1}) == (
             "lane 1: x / scale = 0.25 lies midway between 0 (code 0) and 0.5 (code 1); to even gives 0; returned 1: "
             "as if ties went away from zero",
         )
-        assert self.told(ODD_BLOCK, "mxfp4", codes={1: 1, 3: 3})[-1] == (
+        assert self.explain(ODD_BLOCK, "mxfp4", codes={1: 1, 3: 3})[-1] == (
             "every code is as if ties went away from zero or codes were floor(steps + 1/2), summed in float32"
         )
 
-    def test_scale_and_codes_are_told_apart(self) -> None:
+    def test_scale_and_codes_are_reported_apart(self) -> None:
         e = explain_block(ODD_BLOCK, "mxfp4")
         ceil = explain_block(ODD_BLOCK, "mxfp4", profile="mx-ceil")
         assert explain_difference(ODD_BLOCK, "mxfp4", "mx-floor", None, 0x80, e.codes) == (
@@ -486,12 +486,12 @@ class TestDifference:
         ],
     )
     def test_mistakes_in_the_scale(self, values: list[float], scale: int, end: str) -> None:
-        assert self.told(block_of("mxfp4", *values), "mxfp4", scale=scale)[0].endswith(end)
+        assert self.explain(block_of("mxfp4", *values), "mxfp4", scale=scale)[0].endswith(end)
 
     def test_a_scale_wider_than_its_format(self) -> None:
-        told = self.told(block_of("nvfp4", 1), "nvfp4", scale=0xFE)
-        assert len(told) == 1
-        assert told[0].endswith("returned fe, which has more than the 7 bits of ue4m3")
+        sentences = self.explain(block_of("nvfp4", 1), "nvfp4", scale=0xFE)
+        assert len(sentences) == 1
+        assert sentences[0].endswith("returned fe, which has more than the 7 bits of ue4m3")
 
     @pytest.mark.parametrize(
         ("fmt", "values", "code", "end"),
@@ -511,8 +511,8 @@ class TestDifference:
         ],
     )  # fmt: skip
     def test_mistakes_in_a_code(self, fmt: str, values: list[float], code: int, end: str) -> None:
-        told = self.told(block_of(fmt, *values), fmt, codes={1: code})
-        assert told[0].endswith(f": {end}")
+        sentences = self.explain(block_of(fmt, *values), fmt, codes={1: code})
+        assert sentences[0].endswith(f": {end}")
 
     @pytest.mark.parametrize(
         ("fmt", "values", "codes", "words"),
@@ -523,15 +523,15 @@ class TestDifference:
         ],
     )
     def test_one_mistake_in_all_codes(self, fmt: str, values: list[float], codes: dict[int, int], words: str) -> None:
-        assert self.told(block_of(fmt, *values), fmt, codes=codes)[-1] == words
+        assert self.explain(block_of(fmt, *values), fmt, codes=codes)[-1] == words
 
     def test_many_wrong_lanes_are_counted(self) -> None:
-        told = self.told(block_of("mxfp4", 4, *[0.3] * 9), "mxfp4", codes=dict.fromkeys(range(1, 10), 0))
-        assert len(told) == 5
-        assert told[3] == "6 more wrong lanes, from lane 4 on; all 9: as if cut toward zero"
+        sentences = self.explain(block_of("mxfp4", 4, *[0.3] * 9), "mxfp4", codes=dict.fromkeys(range(1, 10), 0))
+        assert len(sentences) == 5
+        assert sentences[3] == "6 more wrong lanes, from lane 4 on; all 9: as if cut toward zero"
 
     def test_float32_arithmetic_of_nvfp4(self) -> None:
-        """Codes that the exact product would give are told as such."""
+        """Codes that the exact product would give are reported as such."""
         profile = get_profile("nvfp4-te", "nvfp4")
         assert profile.two_level is not None
         level = replace(profile.two_level, scaled=without_rounding(profile.two_level.scaled))
@@ -543,14 +543,14 @@ class TestDifference:
             e = explain_block(x, "nvfp4", tensor_scale=scale)
             other = explain_block(x, "nvfp4", profile=exactly, tensor_scale=scale)
             if e.codes != other.codes:
-                told = explain_difference(x, "nvfp4", None, scale, e.scale.code, other.codes)
-                assert told[0].endswith("nothing were rounded on the way to scaled x")
-                assert told[-1].endswith("nothing were rounded on the way to scaled x")
+                sentences = explain_difference(x, "nvfp4", None, scale, e.scale.code, other.codes)
+                assert sentences[0].endswith("nothing were rounded on the way to scaled x")
+                assert sentences[-1].endswith("nothing were rounded on the way to scaled x")
                 return
         pytest.fail("the vectors hold no such block")
 
     @pytest.mark.parametrize("fmt", BLOCKS)
-    def test_any_answer_is_told(self, fmt: str) -> None:
+    def test_any_answer_is_explained(self, fmt: str) -> None:
         """Whatever a stack returns, there are sentences, and none where it returned the profile's bits."""
         block, draw = get_block(fmt), Stream(5)
         cases = row_cases(fmt)
@@ -560,8 +560,8 @@ class TestDifference:
             e = explain_block(case.x[0], fmt, tensor_scale=scale)
             codes = [draw.below(block.element.code_count) if number % 2 else c for c in e.codes]
             got = e.scale.code if number % 3 else draw.below(256)
-            told = explain_difference(case.x[0], fmt, None, scale, got, np.array(codes, np.uint8))
-            assert bool(told) == ((got, tuple(codes)) != (e.scale.code, e.codes))
+            sentences = explain_difference(case.x[0], fmt, None, scale, got, np.array(codes, np.uint8))
+            assert bool(sentences) == ((got, tuple(codes)) != (e.scale.code, e.codes))
             assert explain_difference(case.x[0], fmt, None, scale, e.scale.code, e.codes) == ()
 
     def test_wrong_counts_are_refused(self) -> None:

@@ -51,7 +51,7 @@ PAIRS = [("mxfp8_e4m3", "mxfp8_e5m2"), ("mxfp4/nibble-low", "bfloat16"), ("nvfp4
 @pytest.mark.parametrize("name", ACCUMULATORS)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_steps_are_those_of_the_simulation(a: str, b: str, name: str) -> None:
-    """The same numbers as `simulate_product` and `allow_outputs`, output by output, and nothing lost that is not told."""
+    """The same numbers as `simulate_product` and `allow_outputs`, output by output, and every loss is reported."""
     case = make_case(a, b, out_dtype="bfloat16")
     left, right = make_sides(case)
     unit = ACCUMULATORS[name]
@@ -154,7 +154,7 @@ def test_operands_that_are_too_large_for_a_result_are_left_out() -> None:
     assert store_product(stored) is None
 
 
-def spoil(document: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
+def damage(document: dict[str, Any], where: str, value: Any) -> dict[str, Any]:
     return {**document, where: value}
 
 
@@ -184,7 +184,7 @@ def test_a_file_that_is_no_product_is_one_message(where: str, value: Any, words:
     document = store_product(stored)
     assert document is not None
     with pytest.raises(ValueError, match=words):
-        read_product(spoil(document, where, value), "it")
+        read_product(damage(document, where, value), "it")
 
 
 def test_a_result_is_explained(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_arrays_are_explained(tmp_path: Path) -> None:
     assert code == 0, text
     assert "block k" in text
     for wrong, words in (
-        (command[:3], "a_codes is missing; a side of mxfp8_e4m3 has a_codes, a_scales"),
+        (command[:3], "a_codes is missing; an operand mxfp8_e4m3 has a_codes, a_scales"),
         ((*command, "--array", f"q={codes}"), "unknown array 'q'; known are"),
         ((*command, "--profile", "mx-floor"), "are of blocks"),
         (("mxfp8_e4m3 @ bfloat16",), "pass the operands"),
@@ -272,7 +272,7 @@ def test_lines_fit_and_long_sums_are_folded(pair: tuple[str, str], name: str, pe
         assert len(whole) > 500
 
 
-def test_nan_and_infinity_are_told() -> None:
+def test_nan_and_infinity_are_reported() -> None:
     case = make_case("float32", "float32")
     assert case.a.values is not None
     values = case.a.values.copy()
@@ -371,14 +371,14 @@ def test_the_page_shows_what_the_command_prints(tmp_path: Path, monkeypatch: pyt
     ("changed", "words"),
     [
         ({}, "output [0, 0] in float32, k = 64"),
-        ({"b_offsets": None}, "b_offsets is missing; a side of int4-g32-bias-bfloat16 has b_codes, b_scales, b_offsets"),
-        ({"a_metadata": None}, "a_metadata is missing; a side of mxfp4-2to4 has a_codes, a_scales, a_metadata"),
+        ({"b_offsets": None}, "b_offsets is missing; an operand int4-g32-bias-bfloat16 has b_codes, b_scales, b_offsets"),
+        ({"a_metadata": None}, "a_metadata is missing; an operand mxfp4-2to4 has a_codes, a_scales, a_metadata"),
         ({"b_codes": None}, "b_codes is missing"),
-        ({"b_metadata": np.zeros((3, 16), np.uint8)}, "unknown array 'b_metadata'; a side of int4-g32-bias-bfloat16 has"),
+        ({"b_metadata": np.zeros((3, 16), np.uint8)}, "unknown array 'b_metadata'; an operand int4-g32-bias-bfloat16 has"),
         ({"b_tensor_scale": np.float32(2)}, "unknown array 'b_tensor_scale'"),
         ({"b_scales": np.ones((3, 2), np.float32)}, "b_scales is float32; bfloat16 is needed (or its bits as uint16)"),
-        ({"b_codes": np.ones((3, 64), np.float32)}, "side b: codes"),
-        ({"a_metadata": np.full((2, 16), 5, np.uint8)}, "side a: metadata hold 0x5"),
+        ({"b_codes": np.ones((3, 64), np.float32)}, "operand b: codes"),
+        ({"a_metadata": np.full((2, 16), 5, np.uint8)}, "operand a: metadata hold 0x5"),
     ],
 )  # fmt: skip
 def test_arrays_of_affine_and_sparse_sides(changed: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def _sample(profile: str, fmt: str, two_level: bool) -> tuple[Any, Any]:
 
 @needs_node
 def test_every_profile_gives_the_bits_of_the_model(program: Path) -> None:
-    """All of them, some blocks each; `python -m tests.explorer_in_node` asks about all blocks."""
+    """All of them, some blocks each; `python -m tests.explorer_in_node` tests all blocks."""
     questions, wanted = [], []
     for profile, fmt, two_level in write_javascript().rows:
         tensor, x = _sample(profile, fmt, two_level)
@@ -305,7 +305,7 @@ def test_the_report_speaks_of_todays_script() -> None:
     assert all(r["conclusion"].startswith(("conforms to", "matches (provisional)")) for r in report["judged"])
 
 
-def test_profiles_that_lack_a_row_are_asked_again() -> None:
+def test_profiles_that_lack_a_row_are_run_again() -> None:
     report = json.loads(REPORT.read_text("ascii"))
     rows = write_javascript().rows
     lost = next(r for r in report["compared"] if r["profile"] == "nvfp4-te" and r["tensor_scale"])

@@ -157,7 +157,7 @@ def exact_target(fmt: str, profile: Profile) -> Any:
 
 @cache
 def find_amax(data: bytes, nan: AmaxNan) -> Real:
-    """The largest magnitude of a float32 tensor by the exact model; the judge asks every profile for the same tensors.
+    """The largest magnitude of a float32 tensor by the exact model; the judge calls every profile with the same tensors.
 
     Of more than 64 numbers without a NaN only the largest are compared exactly: float32 orders them as the reals do.
     """
@@ -177,7 +177,7 @@ def tensor_scale_of(x: Array, profile: Profile) -> np.float32:
 
 
 def assert_all_pass(report: Report, formats: list[str]) -> None:
-    """Exit code 0, every requirement passed or not supported, no case off, and something was asked."""
+    """Exit code 0, every requirement passed or not supported, no case off, and something was tested."""
     wrong = [(r.id, r.verdict.value, r.note, r.failing_cases[:2]) for r in report.requirements]
     wrong = [w for w in wrong if w[1] not in ("pass", "unsupported")]
     assert wrong == [], f"{[f.judged_against for f in report.formats]}, seed {seed()}"

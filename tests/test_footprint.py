@@ -79,9 +79,9 @@ def test_folder_and_command(tmp_path: Path) -> None:
     assert document["size"] == sum(p.stat().st_size for p in out.glob("*.safetensors"))
     assert document["quantized"][0]["bits_per_element"] == 4.25
     assert document["others"] == [{"dtype": "BF16", "tensors": 1, "size": 8192}]
-    told = CliRunner().invoke(main, ["footprint", str(out / "a.safetensors")])
-    assert told.exit_code == 0
-    assert "4.25 bits an element" in told.stdout
+    done = CliRunner().invoke(main, ["footprint", str(out / "a.safetensors")])
+    assert done.exit_code == 0
+    assert "4.25 bits an element" in done.stdout
     (tmp_path / "z.safetensors").write_text("no")
     assert CliRunner().invoke(main, ["footprint", str(tmp_path / "z.safetensors")]).exit_code == 2
     with pytest.raises(ContainerError):

@@ -1,4 +1,4 @@
-"""Fuzzing: rare bugs are found, shrunk and named; nobody else is accused; the same seed gives the same; files replay."""
+"""Fuzzing: rare bugs are found, shrunk and named; nothing right is accused; the same seed gives the same; files replay."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Raising:
         return t.codes, t.scales
 
 
-def test_a_target_that_raises_is_told_what_it_raised_on() -> None:
+def test_the_input_on_which_a_target_raises_is_reported() -> None:
     found = fuzz(Raising(), Settings(seed=seed(), batches=1))
     answers = next(r for r in found.report.requirements if r.id == "fuzz/mxfp4/answers")
     assert answers.verdict is Verdict.ERROR

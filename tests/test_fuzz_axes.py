@@ -1,4 +1,4 @@
-"""Fuzzing asks wide rows and the other axis: what is wrong there alone is found, called as it was, and saved so."""
+"""Fuzzing calls with wide rows and the other axis: what is wrong there alone is found, called as it was, and saved so."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from tests.support import seed
 
 
 class Kernel:
-    """The model, spoiled along an axis or in rows of several blocks."""
+    """The model, damaged along an axis or in rows of several blocks."""
 
     NAME, VERSION, FORMATS, PROFILE = "kernel", "1", ["mxfp4"], "mx-floor"
 
     def quantize(self, x: Any, fmt: str, axis: int = -1) -> Any:
         t = mxspec.quantize(x, fmt, profile="mx-floor", axis=axis)
-        return self.spoil(t.codes.copy(), t.scales.copy(), axis)
+        return self.damage(t.codes.copy(), t.scales.copy(), axis)
 
-    def spoil(self, codes: Any, scales: Any, axis: int) -> Any:
+    def damage(self, codes: Any, scales: Any, axis: int) -> Any:
         return codes, scales
 
 
 class Transposed(Kernel):
     """Scales lie column by column."""
 
-    def spoil(self, codes: Any, scales: Any, axis: int) -> Any:
+    def damage(self, codes: Any, scales: Any, axis: int) -> Any:
         return codes, np.ascontiguousarray(scales.reshape(scales.shape[::-1]).T) if axis == -1 else scales
 
 
 class Misshaped(Kernel):
     """Scales come in the transposed shape."""
 
-    def spoil(self, codes: Any, scales: Any, axis: int) -> Any:
+    def damage(self, codes: Any, scales: Any, axis: int) -> Any:
         return codes, scales.T if axis == -1 else scales
 
 
 class LastRow(Kernel):
     """Along the first axis the scale of the last row of blocks is one too large."""
 
-    def spoil(self, codes: Any, scales: Any, axis: int) -> Any:
+    def damage(self, codes: Any, scales: Any, axis: int) -> Any:
         if axis == 0:
             scales[-1] = np.minimum(scales[-1], 253) + 1
         return codes, scales

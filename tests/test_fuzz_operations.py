@@ -155,7 +155,7 @@ def test_a_sparse_mistake_is_named_shrunk_saved_and_replayed(tmp_path: Path) -> 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"operation": "sparse", "format": "e2m1-2to4", "cases": [{"function": "prune", "codes": 3}]}))
-    with pytest.raises(ValueError, match="groups that cannot be asked"):
+    with pytest.raises(ValueError, match="groups that cannot be run"):
         replay(path, InProcessSession(Swapped.right, "right"))
 
 

@@ -150,7 +150,7 @@ def test_another_class_is_a_deviation(name: str, found: str) -> None:
     assert {(r.verdict, r.explained_by) for r in bad} == {(Verdict.DEVIATION, found)}
 
 
-def test_a_class_may_be_asked_for() -> None:
+def test_a_class_may_be_requested() -> None:
     kernel = WRONG["float16 additions, not declared"]
     report = fuzz(KernelTarget(kernel), Settings(seed=3, batches=4, accumulator="float16")).report
     assert report.exit_code == 0
@@ -219,7 +219,7 @@ class Raising:
         raise NotImplementedError
 
 
-def test_calls_without_an_answer_are_told() -> None:
+def test_calls_without_an_answer_are_reported() -> None:
     report = fuzz(Raising(), Settings(seed=1, batches=1)).report
     answers = next(r for r in report.requirements if r.topic == "answers")
     assert answers.verdict is Verdict.ERROR

@@ -8,7 +8,7 @@ so that its own arithmetic is exact. Not compared:
 * our `rnz` and `rnu`, which it does not have;
 * NaN to formats without one, which it refuses;
 * the sign and payload of a NaN code: it has one NaN for each format, so NaN codes count as equal;
-* int8 below -127/64: it rounds to the code 80 (-2), the model stops at 81 unless told otherwise;
+* int8 below -127/64: it rounds to the code 80 (-2), the model stops at 81 unless the profile says otherwise;
 * e8m0: negative numbers, and what lies between zero and 2**-127, for which it gives codes beyond 8 bits;
 * ue4m3, which it does not have.
 """

@@ -164,7 +164,7 @@ def test_the_page_shows_the_bench_on_an_h100() -> None:
 
 
 def test_the_page_shows_square_blocks() -> None:
-    """Beside rows, in one run, at every size."""
+    """Next to rows, in one run, at every size."""
     page = (ROOT / "reports" / "gpu" / "README.md").read_text("utf-8")
     report, found = read("bench-square-h100.json"), {}
     for row in report["rows"]:
@@ -253,7 +253,7 @@ def test_committed_products() -> None:
 
 
 def test_committed_steps() -> None:
-    """Each step beside the real kernel of the same run, on three sets of buffers or more; none beats its memory's ceiling."""
+    """Each step and the real kernel of the same run, on three sets of buffers or more; none beats its memory's ceiling."""
     report = read("steps-h200.json")
     tasks: dict[tuple[object, str], set[str]] = {}
     for row in report["rows"]:

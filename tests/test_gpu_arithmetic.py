@@ -96,7 +96,7 @@ def test_amax(dtype: str, nan: AmaxNan) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_largest_magnitude_of_a_block(dtype: str) -> None:
-    """At every place, whatever its sign and those beside it; a NaN is above all, and nothing has a sign."""
+    """At every place, whatever its sign and those next to it; a NaN is above all, and nothing has a sign."""
     few = random_blocks(dtype, 8 if dtype == "float32" else 16, 2000, SEED)
     x = few if dtype == "float32" else np.concatenate([few, sixteen_bit_blocks(dtype, 16)])
     got = library().find_largest(x)
@@ -226,7 +226,7 @@ def test_philox_known_answers() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 0x0123456789ABCDEF, 0xFFFFFFFFFFFFFFFF])
 @pytest.mark.parametrize("base", [0, (5 << 32) + 6, (1 << 32) - 8])
 def test_counters_side_by_side(base: int, seed: int, pairs: bool) -> None:
-    """They give the documented bytes, and say from where on the upper word is another, which they do not look at."""
+    """They give the documented bytes, and say from where on the upper word is another, which they do not read."""
     got, right = library().make_random(base, 24, seed, pairs=pairs)
     expected = counter_bytes(seed, 24 * 16, base).reshape(24, 16)
     theirs = (base + np.arange(24)) >> 32 == base >> 32

@@ -52,7 +52,7 @@ def test_eight_libraries_were_judged_on_a_gpu() -> None:
     assert len({KNOWN[KNOWN[name].counterpart].library.name for name in list_targets()}) >= 8
 
 
-def test_a_target_on_a_gpu_is_that_on_the_cpu_told_another_device() -> None:
+def test_a_target_on_a_gpu_is_that_on_the_cpu_with_another_device() -> None:
     for name in list_targets():
         adapter = KNOWN[name]
         counterpart = KNOWN[adapter.counterpart]
@@ -67,7 +67,7 @@ def _torch(available: bool) -> ModuleType:
     return module
 
 
-def test_make_asks_for_the_gpu_and_says_what_lies_beneath(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_requests_the_gpu_and_says_what_lies_beneath(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def make(device: str) -> SimpleNamespace:

@@ -88,7 +88,7 @@ def test_records_are_the_layouts(layout: str, k: int, record: int) -> None:
 
 @pytest.mark.parametrize("sparsity", list(Sparsity))
 def test_sparse_codes_are_the_models(sparsity: Sparsity) -> None:
-    """Every pair of nibbles over random codes; illegal ones are told apart."""
+    """Every pair of nibbles over random codes; illegal ones are separated."""
     rng = np.random.default_rng(2)
     eights = 4096
     nibbles = np.resize(np.arange(256, dtype=np.uint8), eights)
@@ -150,7 +150,7 @@ def test_ways_of_a_product() -> None:
 
 #: Compute capability 9.0, 8.0, and 8.6 (8.9, 12.0).
 CHIPS = dict(zip(("9.0", "8.0", "8.6"), (gemv_tunings.HOPPER, *LESS_MEMORY), strict=True))
-#: Columns where all of x, and codes and factors beside it, come close to what a block has.
+#: Columns where all of x, and codes and factors with it, come close to what a block has.
 COLUMNS = (512, 4096, 14336, *range(30 << 10, 41 << 10, 1 << 10), *range(62 << 10, 79 << 10, 1 << 10), 1 << 17)
 
 

@@ -133,7 +133,7 @@ Launched = list[tuple[str, tuple[int, ...]]]
 
 
 def record_plan(view: Array, axis: int, address: int = 0, *, square: bool = False, arch: str = "sm_90") -> Launched | None:
-    """File and parameters of each launch that a call on a view comes to; None: the view is copied first. square: of nvfp4."""
+    """File and parameters of each launch of a call on a view; None: the view is copied first. square: of nvfp4."""
     launched: Launched = []
 
     class Recorder:
@@ -181,7 +181,7 @@ def test_a_limited_chip_has_the_plain_kernel() -> None:
 
 
 def test_square_blocks_of_a_view() -> None:
-    """Read where rows are contiguous, one launch, zeros below as beside; several matrices only where no row is missing."""
+    """Read where rows are contiguous, one launch, zeros below and at the side; several matrices only where no row is missing."""
     x = np.zeros((3, 32, 64), np.float16)
     for view, axis, place in (
         (x, 2, (64, 96, 64, 4, 6, 1)), (x[0, :, :40], 1, (64, 32, 40, 3, 2, 1)), (x[1, :17, 1:], 1, (64, 17, 63, 4, 2, 1)), (x[2, ::-1], 1, (-64, 32, 64, 4, 2, 1)),

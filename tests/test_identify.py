@@ -1,4 +1,4 @@
-"""Identification: tables are the functions, pairs of profiles are told apart, real libraries are named."""
+"""Identification: tables are the functions, pairs of profiles are separated, real libraries are named."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_published_separations_separate(fmt: str) -> None:
             assert first != second, pair
 
 
-def test_all_mx_profiles_are_told_apart_or_are_one_function() -> None:
+def test_all_mx_profiles_are_separated_or_are_one_function() -> None:
     for fmt, entry in PAIRS["formats"].items():
         untold = {pair: found["why"] for pair, found in entry["pairs"].items() if "why" in found}
         one = {pair for pair, why in untold.items() if why.startswith("one function on float32: equal thresholds everywhere")}
@@ -102,7 +102,7 @@ def test_nvfp4_profiles_that_nothing_separates_are_explained() -> None:
 
 @pytest.fixture
 def new_profile() -> Iterator[mxspec.Profile]:
-    """A profile that nobody has seen: nvfp4-te but for one leaf."""
+    """An unknown profile: nvfp4-te but for one leaf."""
     known = mxspec.get_profile("mx-floor", "mxfp4")
     assert known.one_level is not None
     element = replace(known.one_level.element, rounding=Rounding.RNU)
@@ -200,7 +200,7 @@ def test_command_identify(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert json.loads(out.read_text("ascii"))[0]["identical"] == ["gguf-0.19/mxfp4"]
     run = CliRunner().invoke(main, ["identify", "ml_dtypes", "--in-process"])
     assert run.exit_code == 2
-    assert "identify asks quantize" in run.output
+    assert "identify needs quantize" in run.output
 
 
 PEERS = json.loads((Path(__file__).parents[1] / "reports" / "identify" / "peers.json").read_text("ascii"))

@@ -55,7 +55,7 @@ def test_what_no_model_gives_is_said() -> None:
 
 
 @pytest.mark.parametrize(("name", "out_dtype", "model"), [("fused-f24-8", "bfloat16", "fused-f24-8"), ("split-k of 7", "bfloat16", "")])
-def test_a_model_gives_what_was_asked_before_too(name: str, out_dtype: str, model: str) -> None:
+def test_a_model_gives_earlier_answers_too(name: str, out_dtype: str, model: str) -> None:
     """Rounded to 16 bits, random sums of most models are alike; the questions about bits and order are not."""
     found = identify(name, "mxfp8_e4m3", out_dtype)
     assert found.model == model

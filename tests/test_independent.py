@@ -62,7 +62,7 @@ def _needs_all_calls(entry: dict[str, Any]) -> bool:
     ],
 )
 def test_table_says_what_the_judge_says(number: int) -> None:
-    """What is killed fails the requirement that the table names, asked alone, or the whole; all others survive everything."""
+    """What is killed fails the requirement that the table names, judged alone, or the whole; all others survive everything."""
     bug = BUGS[number]
     published = ENTRIES[key_of(bug)]
     if published["verdict"] != "killed":

@@ -80,7 +80,7 @@ def test_large_vectors_straddle_tiles_both_ways() -> None:
 
 @pytest.mark.parametrize("wrong", SCALE_LAYOUTS, ids=[x.name for x in SCALE_LAYOUTS])
 def test_a_wrong_scale_layout_is_named(wrong: layouts.Layout) -> None:
-    """128x4 was asked for, another came back, where that other has bytes for the shape and the scales."""
+    """128x4 was requested, another came back, where that other has bytes for the shape and the scales."""
 
     def pack(layout: layouts.Layout, scales: Any) -> Any:
         try:
@@ -159,7 +159,7 @@ def test_scale_after_the_codes_is_named() -> None:
     assert notes == {"as if the scale stood after the codes"}
 
 
-def test_every_slip_can_be_told_from_the_right_bytes() -> None:
+def test_every_slip_differs_from_the_right_bytes() -> None:
     """Each slip changes at least one layout's vectors: none is an empty threat."""
     for mistake in MISTAKES:
         changed = False
@@ -203,7 +203,7 @@ def test_unwritten_padding_shows_in_a_dirty_buffer() -> None:
     assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"swizzle/128x4-zeroed/{t}" for t in topics}
 
 
-def test_garbage_in_gaps_is_nobodys_business() -> None:
+def test_garbage_in_gaps_does_not_matter() -> None:
     def pack(codes: Any, name: str) -> Any:
         return layouts.pack(codes, name) | ~get_layout(name).mask(codes.shape)
 
@@ -212,7 +212,7 @@ def test_garbage_in_gaps_is_nobodys_business() -> None:
 
 
 def test_a_reader_that_trusts_padding_fails() -> None:
-    """The judge fills what nobody may look at before it hands bytes over."""
+    """The judge fills undefined bytes before it passes them."""
 
     def unswizzle(data: Any, name: str, shape: tuple[int, ...]) -> Any:
         if (data[layouts.get_layout(name).mask(shape) == 0] != 0).any():
@@ -293,13 +293,13 @@ CALLS: list[tuple[str, Callable[[Any], bool]]] = [
 
 @pytest.mark.all_calls
 @pytest.mark.parametrize(("name", "is_wrong"), CALLS)
-def test_ragged_tiles_long_rows_and_many_matrices_are_asked(name: str, is_wrong: Callable[[Any], bool]) -> None:
+def test_ragged_tiles_long_rows_and_many_matrices_are_tested(name: str, is_wrong: Callable[[Any], bool]) -> None:
     found = verdicts(check(target(LAYOUTS=[name], pack=changed(is_wrong))))
     assert {i for i, v in found.items() if v is not Verdict.PASS} == {f"pack/{name}/call-size"}
 
 
 @pytest.mark.all_calls
-def test_rows_of_an_odd_number_of_blocks_are_asked() -> None:
+def test_rows_of_an_odd_number_of_blocks_are_tested() -> None:
     def pack_blocks(codes: Any, scales: Any, name: str) -> Any:
         data = layouts.pack_blocks(codes, scales, name)
         if scales.ndim == 2 and scales.shape[1] > 8 and scales.shape[1] % 2:

@@ -233,7 +233,7 @@ def test_the_report_is_what_the_page_shows() -> None:
         assert row["own_found"] + len(row["survive"]) == row["own"]
 
 
-def test_cross_validation_measures_what_was_not_looked_at() -> None:
+def test_cross_validation_measures_held_out_mutants() -> None:
     from mxspec_conformance.kits.golden import Kills
 
     alone = {f"m{i}": Kills(blocks=frozenset({f"b{i}"})) for i in range(16)}

@@ -65,7 +65,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def run(module: Any, folder: Path, operator: str, given: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> tuple[Any, list[Any]]:
-    """What a test folder of these inputs, by their types, came to."""
+    """The outcome of a test folder of these inputs, by their types."""
     folder.mkdir()
     for i, array in enumerate(given.values()):
         np.save(folder / f"input-{i}.npy", array)

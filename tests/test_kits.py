@@ -227,7 +227,7 @@ def test_the_c_kit_compiles_clean_and_finds_ties_away(tmp_path: Path, flags: str
 
 
 def test_the_generated_header_equals_the_model(tmp_path: Path) -> None:
-    """All profiles that it has, all cases and some random blocks; `python -m mxspec_lab.c99` asks about more."""
+    """All profiles that it has, all cases and some random blocks; `python -m mxspec_lab.c99` tests more."""
     header = write_c99()
     assert header.text.count("\n") <= 3000
     assert not any(word in header.text for word in ("math.h", "float x", "float y", "(float", "double "))
@@ -243,7 +243,7 @@ def test_the_generated_header_equals_the_model(tmp_path: Path) -> None:
 
 
 def test_the_reciprocal_of_the_header_is_the_measured_one(tmp_path: Path) -> None:
-    """All significands at the exponent where results become subnormal; `python -m mxspec_lab.c99` asks about more exponents."""
+    """All significands at the exponent where results become subnormal; `python -m mxspec_lab.c99` tests more exponents."""
     assert compare_reciprocal(build(write_c99(["mxfp6_e3m2"]), tmp_path), [253]) == {"inputs": 1 << 24, "differ": 0}
 
 
@@ -337,7 +337,7 @@ def test_readmem_files_say_what_they_find(tmp_path: Path, fmt: str) -> None:
         words = [word >> 32 * i & 0xFFFFFFFF for i in range(k)]
         seen = library._library.mxspec_topics(library._row, (ctypes.c_uint32 * k)(*words), library._tensor)
         named = {t for i, t in enumerate(BLOCK_TOPICS) if seen >> i & 1}
-        # In NVFP4 the profile rounds the quotient, which may move it onto a code, or away from beside a tie.
+        # In NVFP4 the profile rounds the quotient, which may move it onto a code, or away from a neighbour of a tie.
         assert (named ^ find_topics(np.array(words, np.uint32), fmt, rule)) <= (
             {"exact", "below-tie", "above-tie"} if fmt == "nvfp4" else set()
         )

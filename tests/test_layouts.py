@@ -327,7 +327,7 @@ def test_groups_are_padded_each_by_itself() -> None:
         (lambda: layouts.unpack(np.zeros(1, np.uint32), "nibble-low", (1, 8)), "data are uint32; pass bytes as uint8"),
         (lambda: layouts.pack(np.zeros((1, 32), np.uint8), "ggml-mxfp4"), "ggml-mxfp4 stores scales and codes together; use pack_blocks"),
         (lambda: layouts.unpack(np.zeros(17, np.uint8), "ggml-mxfp4", (1, 32)), "use unpack_blocks"),
-        (lambda: layouts.pack_blocks(np.zeros((1, 32), np.uint8), np.zeros((1, 2), np.uint8), "ggml-mxfp4"), r"scales have shape \(1, 2\); beside codes of shape \(1, 32\)"),
+        (lambda: layouts.pack_blocks(np.zeros((1, 32), np.uint8), np.zeros((1, 2), np.uint8), "ggml-mxfp4"), r"scales have shape \(1, 2\); for codes of shape \(1, 32\)"),
         (lambda: layouts.pack_blocks(np.zeros((1, 32), np.uint8), np.zeros((1, 1), np.uint8), "128x4"), "128x4 stores scales alone"),
     ],
 )  # fmt: skip

@@ -340,7 +340,7 @@ def test_a_layer_is_saved_and_loaded(tmp_path: Path, with_bias: bool) -> None:
     assert same_layer(MMWeightNvfp4.load(tmp_path / "scale.safetensors"), mm)
 
 
-def test_plain_tensors_beside_block_tensors_are_checked(tmp_path: Path) -> None:
+def test_plain_tensors_next_to_block_tensors_are_checked(tmp_path: Path) -> None:
     t = {"a": mxspec.quantize(draw(32, 64), "mxfp4")}
     path = tmp_path / "x.safetensors"
     with pytest.raises(containers.ContainerError, match=r"a\.weight_scale would be written twice"):
@@ -384,7 +384,7 @@ class OfTheNotes(MMWeightNvfp4):
         self.calibrate_x_absmax(inputs)
 
 
-def test_a_weight_under_the_scale_of_its_inputs_is_told(tmp_path: Path) -> None:
+def test_a_weight_under_the_scale_of_its_inputs_is_reported(tmp_path: Path) -> None:
     """Cosines say that all is well; the gain, and the range of the block scales in the file, do not."""
     x, weight = draw(16, 256, seed=1, spread=150), draw(64, 256, seed=2)
     right, wrong = MMWeightNvfp4(weight), OfTheNotes(weight, None, x)
@@ -446,7 +446,7 @@ def _alpha_twice(a: Array, b: Array, sa: Array, sb: Array, alpha: Any, bias: Any
     return lightx2v.cutlass_scaled_nvfp4_mm(a, b, sa, sb, np.float32(alpha) * np.float32(alpha), bias)
 
 
-def test_a_wrong_product_is_told_through_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_product_is_reported_through_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """So what the target hands over is what is judged."""
     target = load_target(monkeypatch)
     target.OPERANDS = target.OPERANDS[:1]

@@ -469,7 +469,7 @@ def test_a_method_that_is_not_known_without_its_tensors(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_next_to_what_is(tmp_path: Path) -> None:
-    """FP8 attention beside NVFP4, as ModelOpt exports: a note, and what is known is judged."""
+    """FP8 attention next to NVFP4, as ModelOpt exports: a note, and what is known is judged."""
     table, data = split_safetensors(modelopt_file(tmp_path / "x.safetensors"))
     edited = bytearray(data)
     add("model.layers.0.self_attn.o_proj.weight", "F8_E4M3", [64, 96], fp8(64, 96), table, edited)

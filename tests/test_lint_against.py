@@ -319,7 +319,7 @@ def test_scales_of_one_profile_and_codes_of_another(tmp_path: Path) -> None:
     assert judged(tmp_path / "x.safetensors", original) == ["against/scale-rule"]
 
 
-def test_a_rule_that_nobody_knows_is_right(tmp_path: Path) -> None:
+def test_an_unknown_rule_is_right(tmp_path: Path) -> None:
     """Scales two steps above the OCP rule's, and codes rounded under them."""
     x = draw(0).astype(np.float32)
     scales = mxspec.quantize(x, "mxfp4").scales + np.uint8(2)
@@ -372,7 +372,7 @@ def test_the_wrong_original(tmp_path: Path) -> None:
     assert judged(path, none) == ["against/missing", "against/missing"]
 
 
-def test_another_profile_than_the_one_asked_for(tmp_path: Path) -> None:
+def test_another_profile_than_the_one_requested(tmp_path: Path) -> None:
     path, original, _ = make(tmp_path, "mxfp4", "compressed-tensors", profile="mx-rceil")
     assert judged(path, original, profile="mx-rceil") == []
     assert judged(path, original, profile="mx-floor") == ["against/profile"]
@@ -482,9 +482,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert "2 mx-floor" in clean.stdout
     edit(path, swap_nibbles)
     edit(path, lambda view: np.frombuffer(view("b.weight_scale"), np.uint8).__iadd__(40))
-    told = run(path, "--against", original)
-    assert told.exit_code == 1
-    assert max(map(len, told.stdout.splitlines())) <= 80 or str(tmp_path) in told.stdout
+    done = run(path, "--against", original)
+    assert done.exit_code == 1
+    assert max(map(len, done.stdout.splitlines())) <= 80 or str(tmp_path) in done.stdout
     document = json.loads(run(path, "--against", original, "--json").stdout)
     Draft202012Validator(SCHEMA).validate(document)
     assert [t["departures"] for t in document["results"][0]["against"]["tensors"]] == [["nibbles"], ["shift"]]

@@ -1,4 +1,4 @@
-"""A library that nobody has heard of: its profile module and its adapter module are all that a new one takes."""
+"""An unknown library: its profile module and its adapter module are all that a new one takes."""
 
 from __future__ import annotations
 

@@ -454,7 +454,7 @@ def test_what_is_held_elsewhere_is(test: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_number_beside_a_citation_stands_unchecked(page: str) -> None:
+def test_no_number_next_to_a_citation_stands_unchecked(page: str) -> None:
     held = [quote.start for quote in QUOTES if quote.page == page] + [start for p, start, _ in ELSEWHERE if p == page]
     unchecked = {
         plain(block)[:60]: numbers

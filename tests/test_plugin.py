@@ -1,4 +1,4 @@
-"""The pytest plugin in somebody else's repository."""
+"""The pytest plugin in a user's repository."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_without_the_option_nothing_is_added(pytester: pytest.Pytester, kernel: 
     pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
 
-def test_own_tests_are_beside_it_and_k_chooses(pytester: pytest.Pytester, kernel: Path) -> None:
+def test_own_tests_run_with_it_and_k_chooses(pytester: pytest.Pytester, kernel: Path) -> None:
     pytester.makepyfile("def test_one(): pass")
     both = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
     both.assert_outcomes(passed=5, failed=1)
@@ -165,7 +165,7 @@ def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytest
         (["--mxspec-target", "kernel.py", "--mxspec-waivers", "no.toml"], "no.toml does not exist"),
     ],
 )
-def test_what_is_asked_wrongly_is_a_usage_error(pytester: pytest.Pytester, kernel: Path, arguments: list[str], words: str) -> None:
+def test_wrong_options_are_a_usage_error(pytester: pytest.Pytester, kernel: Path, arguments: list[str], words: str) -> None:
     result = pytester.runpytest_inprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: mxspec: *{words}*"])
@@ -249,7 +249,7 @@ def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytest
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_what_nobody_foresaw_fails_the_last(pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_failure_fails_the_last(pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel.write_text(KERNEL, encoding="utf-8")
     monkeypatch.setattr(listing, "list_requirements", lambda *_, **__: ["decode/e2m1/zero-sign", "decode/e2m1/nan"])
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))

@@ -186,7 +186,7 @@ def images(library: ctypes.CDLL, forms: list[Form]) -> dict[str, tuple[bytes, by
     return filled
 
 
-def test_every_kind_and_format_is_asked(forms: list[Form]) -> None:
+def test_every_kind_and_format_is_tested(forms: list[Form]) -> None:
     asked = {(form.kind, form.format) for form in forms}
     assert asked == {(kind, fmt) for kind, formats in TYPES.items() for fmt in formats}
     assert len(asked) == len(forms)

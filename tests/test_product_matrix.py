@@ -106,7 +106,7 @@ REMEMBERS = ("accumulator not cleared", "workspace of a larger call")
 def test_what_the_vectors_alone_find(kernel: Kernel) -> None:
     row = next(r for r in DOCUMENT["wrong"] if r["kernel"] == kernel.name)
     found = ask_vectors(kernel)
-    if kernel.name in REMEMBERS:  # what it was asked before decides how much is wrong
+    if kernel.name in REMEMBERS:  # earlier calls decide how much is wrong
         assert found["failing"]
         return
     assert found == row["vectors"]

@@ -39,7 +39,7 @@ def failing(target: Any) -> list[str]:
     return [r.id.rpartition("/")[2] for r in check(target).requirements if r.verdict not in ("pass", "open")]
 
 
-def told(target: Any) -> list[str]:
+def notes(target: Any) -> list[str]:
     return [text for entry in check(target).formats for text in entry.deviations]
 
 
@@ -87,7 +87,7 @@ def nan_is_480(b: Any) -> Any:
     ],
 )
 def test_a_mistake_is_named(change: Callable[[Any], Any], words: str) -> None:
-    assert words in told(make(read_as(change), FP8[:1]))
+    assert words in notes(make(read_as(change), FP8[:1]))
 
 
 def test_flushed_subnormals_fail() -> None:
@@ -99,7 +99,7 @@ FLOAT32 = {"a": "float32", "b": "float32"}
 
 def test_tf32_fails_unless_it_is_declared() -> None:
     matmul = unit("fused-f25-8", Contract.TF32)
-    assert told(make(matmul, FLOAT32)) == ["numbers of a and b are rounded to TF32"]
+    assert notes(make(matmul, FLOAT32)) == ["numbers of a and b are rounded to TF32"]
     assert failing(make(matmul, FLOAT32, CONTRACT="tf32")) == []
     # Neither random sums nor single numbers of 24 bits are rounded.
     assert failing(make(unit("float32"), FLOAT32, CONTRACT="tf32")) == ["identity", "interval"]
@@ -109,7 +109,7 @@ def test_tf32_fails_unless_it_is_declared() -> None:
 def test_float32_is_rounded_to_16_bits_only_where_that_is_declared(held: Contract) -> None:
     """As TPUs multiply, and oneDNN under fpmath=bf16."""
     matmul = unit("float32", held)
-    assert told(make(matmul, FLOAT32)) == [f"numbers of a and b are rounded to {held}"]
+    assert notes(make(matmul, FLOAT32)) == [f"numbers of a and b are rounded to {held}"]
     assert failing(make(matmul, FLOAT32, CONTRACT=held.value)) == []
 
 

@@ -308,7 +308,7 @@ def test_normative_nvfp4_in_numpy(name: str, two_level: bool) -> None:
     sixth = one / six
     cases = finite_blocks("nvfp4", "scale-tie", "tie-even", "below-tie", "above-tie", "position")
     maxima = sorted({c.tensor_amax for c in cases if c.tensor_amax is not None}) if two_level else [None]
-    if not two_level:  # where amax / 6 is a midpoint of e4m3 or a float beside it
+    if not two_level:  # where amax / 6 is a midpoint of e4m3 or a float next to it
         grid = np.unique(decode_table(BLOCKS["nvfp4"].scale)[:0x7F].astype(np.float64))
         bits = (((grid[1:] + grid[:-1]) * 3).astype(np.float32).view(np.uint32)[:, None] + np.arange(-2, 3)).ravel()
         ties = np.repeat(bits.astype(np.uint32).view(np.float32)[:, None], 16, axis=1)
@@ -405,7 +405,7 @@ def test_rules_by_hand() -> None:
 
 @pytest.mark.parametrize("profile", ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"])
 @pytest.mark.parametrize("fmt", [f for f in BLOCKS if f != "nvfp4"])
-def test_canonical_answers_where_ocp_is_silent(profile: str, fmt: str) -> None:
+def test_canonical_answers_where_ocp_has_no_rule(profile: str, fmt: str) -> None:
     """The table of the architecture: NaN, Inf, zero blocks, sign of zero, the ends of the scale."""
     element = BLOCKS[fmt].element
     k = 32

@@ -34,7 +34,7 @@ def requirement(report: Report, topic: str) -> Any:
 
 
 @pytest.mark.parametrize("k", [16, 32])
-def test_every_pair_of_magnitudes_and_signs_is_asked(k: int) -> None:
+def test_every_pair_of_magnitudes_and_signs_is_tested(k: int) -> None:
     space = PairSpace("bfloat16", k, 70)
     patterns = space.inputs(0, 70)
     seen = set()
@@ -106,7 +106,7 @@ def test_threshold_maxima_are_scaled_by_the_array_model_as_the_exact_steps_say(f
     assert np.array_equal(mxspec.quantize(x, fmt).scales[:, 0], steps.at(bits))
 
 
-def test_dequantize_asks_every_code_in_every_lane_and_every_pair() -> None:
+def test_dequantize_tests_every_code_in_every_lane_and_every_pair() -> None:
     for fmt in (BLOCKS["mxfp4"], BLOCKS["mxfp8_e4m3"]):
         rows = values.code_rows(fmt)
         for lane in range(fmt.k):
@@ -141,7 +141,7 @@ def test_a_whole_proof_says_exhaustive_and_only_under_independence(monkeypatch: 
     assert claim["digests"] == [digest_answers(*answers.expect(0, 300))]
 
 
-def test_chunks_of_all_float32_maxima_are_asked_and_told() -> None:
+def test_chunks_of_all_float32_maxima_are_tested_and_reported() -> None:
     # 127 chunks of pairs, the thresholds, then the chunks of maxima: this part holds the last of them alone.
     plan = Plan(fmt="mxfp4", dtypes=("bfloat16",), all_maxima=True, part=(256, 257), profile="mx-floor")
     report = prove(Sparse(), plan)
@@ -230,12 +230,12 @@ def test_blocks_in_wide_rows_and_along_the_first_axis_end_the_proof(target: Kern
 def test_what_was_not_varied_is_named() -> None:
     whole, narrow = (prove(target, SMALL) for target in (Kernel(), Narrow()))
     assert {r.verdict for r in whole.requirements} | {r.verdict for r in narrow.requirements} == {Verdict.PASS}
-    (told,) = [s for s in whole.details["statements"] if s.startswith("not varied")]
-    assert "threads" in told
-    assert "axis" not in told
-    (told,) = [s for s in narrow.details["statements"] if s.startswith("not varied")]
-    assert "the axis (not offered)" in told
-    assert "rows of several blocks, 2 (refused)" in told
+    (statement,) = [s for s in whole.details["statements"] if s.startswith("not varied")]
+    assert "threads" in statement
+    assert "axis" not in statement
+    (statement,) = [s for s in narrow.details["statements"] if s.startswith("not varied")]
+    assert "the axis (not offered)" in statement
+    assert "rows of several blocks, 2 (refused)" in statement
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_line_ends_are_no_change_and_a_new_file_is_one(target: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")
 def test_nothing_that_a_repository_names_is_run(target: Path) -> None:
-    """A file monitor, hooks and filters are programs of whoever wrote the repository."""
+    """A file monitor, hooks and filters are programs of the repository's author."""
     folder, ran = target.parent, target.parent / "ran"
     program = folder / "program"
     program.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")

@@ -376,7 +376,7 @@ def test_folder_of_shards(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """As a signal that nobody handles: no error of the program."""
+    """As an unhandled signal: no error of the program."""
 
 
 def sha(path: Path) -> str:

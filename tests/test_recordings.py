@@ -153,7 +153,7 @@ def _without_first(recording: Recording, name: str) -> Recording:
     return replace(recording, classes={**recording.classes, name: left})
 
 
-def test_what_a_recording_lacks_was_not_asked_and_fails_nothing() -> None:
+def test_what_a_recording_lacks_fails_nothing() -> None:
     recording = read_recording(ML_DTYPES)
     whole = {r.id: r for r in replay(recording).requirements}
     without = _without_first(recording, "decode e2m1 uint8")

@@ -43,7 +43,7 @@ def choose(x: Fraction, low: Fraction, high: Fraction, low_even: bool, mode: Rou
 
 
 def interesting(fmt: ScalarFormat) -> list[Fraction]:
-    """Magnitudes within the range: values, midpoints, a hair beside both, parts of gaps.
+    """Magnitudes within the range: values, midpoints, just off both, parts of gaps.
 
     Of formats with more than 100 values a third of the gaps, which the run's seed chooses, and the outermost.
     """

@@ -113,7 +113,7 @@ def encode_quotients(scaled: Float32s, rule: ElementRule, element: ElementFormat
 
 
 def rows_with_zeros(scaled: Float32s) -> Float32s:
-    """Each number beside zeros, in its own row."""
+    """Each number among zeros, in its own row."""
     rows = np.zeros((len(scaled), 2), np.float32)
     rows[:, 1] = scaled
     return rows

@@ -1,4 +1,4 @@
-"""`mxspec score-tests`: what tests see of mutants; tests that hang, crash, flicker or are wrong themselves are told, and never crash the judge."""
+"""`mxspec score-tests`: what tests see of mutants; tests that hang, crash, flicker or are wrong themselves are reported, and never crash the judge."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def mutant(name: str) -> Subject:
     return next(s for s in list_mutant_subjects("mxfp4") if s.id == name)
 
 
-def test_a_function_sees_what_it_asks_and_the_patch_finds_the_rest(tests_file: Path) -> None:
+def test_a_function_sees_what_it_calls_and_the_patch_finds_the_rest(tests_file: Path) -> None:
     found = score(f"{tests_file}::exact", "ties-away", "truncate", "eps-1e-5", "tail-dropped", "byte-0-is-zero")
     assert found.status is Status.SCORED
     assert "mx-floor" in found.rules
@@ -116,7 +116,7 @@ def test_a_function_sees_what_it_asks_and_the_patch_finds_the_rest(tests_file: P
         ("exits", (Verdict.REJECTS, Verdict.REJECTS)),
     ],
 )  # fmt: skip
-def test_hostile_tests_are_told(tests_file: Path, function: str, verdicts: tuple[Verdict, ...]) -> None:
+def test_hostile_tests_are_reported(tests_file: Path, function: str, verdicts: tuple[Verdict, ...]) -> None:
     questions = [Question(s, "mx-floor", 3.0) for s in (control(), mutant("ties-away"))]
     assert tuple(o.verdict for o in ask_all(f"{tests_file}::{function}", questions, jobs=1)) == verdicts
 
@@ -135,7 +135,7 @@ def test_a_flickering_test_has_no_score(tests_file: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["import nothing_of_this_name", "import os; os._exit(3)", "raise SystemExit(2)", "1 / 0", "while True: break\n("]
 )
-def test_a_file_that_does_not_load_is_told(tmp_path: Path, text: str) -> None:
+def test_a_file_that_does_not_load_is_reported(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad_tests.py"
     path.write_text(f"{text}\ndef test(quantize): ...\n", "utf-8")
     with pytest.raises(TargetError, match=r"bad_tests\.py"):

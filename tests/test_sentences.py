@@ -12,7 +12,7 @@ def test_the_page_is_current() -> None:
     assert PAGE.read_text("utf-8") == render(), "run: python -m tests.pages.sentences --page reports/peers/ocp.md"
 
 
-def test_every_sentence_that_asks_has_cases() -> None:
+def test_every_sentence_with_requirements_has_cases() -> None:
     counts = count_cases()
     for sentence in SENTENCES:
         for asked in sentence.asked:

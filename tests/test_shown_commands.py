@@ -53,7 +53,7 @@ def list_lines(page: Path) -> list[str]:
     return [line for line in whole if not any(re.search(pattern, line) for pattern in EXCLUDED)]
 
 
-#: A kernel of several operations and formats, where the README's offers less than a page asks for.
+#: A kernel of several operations and formats, where the README's offers less than a page needs.
 MODEL = """
 import mxspec
 from mxspec import affine, sparsity
@@ -97,7 +97,7 @@ def prepare(folder: Path, page: str) -> None:
 
 
 def complete_waivers(folder: Path) -> None:
-    """Give the reasons that a new file of waivers asks for."""
+    """Give the reasons that a new file of waivers requires."""
     for file in folder.glob("waivers.toml"):
         file.write_text(re.sub(r"TODO[^\"]*", "known", file.read_text("utf-8")), "utf-8")
 

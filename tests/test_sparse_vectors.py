@@ -29,7 +29,7 @@ def of(name: str, function: SparseFunction) -> list[SparseCase]:
 
 
 def values(codes: list[int], kind: str) -> list[tuple[int, Fraction]]:
-    """What codes mean, as far as can be told without their sign bit's meaning: sign and magnitude, one zero."""
+    """What codes mean, as far as can be known without their sign bit's meaning: sign and magnitude, one zero."""
     return [(0 if not size(c, kind) else c, size(c, kind)) for c in codes]
 
 

@@ -67,7 +67,7 @@ def test_bisection_finds_the_changes_of_a_known_function() -> None:
         assert check_float32_steps(answer, steps) == []
 
 
-def test_several_functions_are_searched_at_once_and_asked_little() -> None:
+def test_several_functions_are_searched_at_once_with_few_calls() -> None:
     draw = np.random.default_rng(rng("several").randrange(1 << 32))
     tops = [0, 1, 1000, LAST_FINITE]
     changes = [np.unique(np.append(0, draw.integers(0, top + 1, 40))) for top in tops]

@@ -22,7 +22,7 @@ BYTES = np.arange(256, dtype=np.uint8)
 
 
 def points() -> list[int]:
-    """float32 bits where the rule is directed at: every quarter of every step, the floats beside it, and the ends."""
+    """float32 bits where the rule is directed at: every quarter of every step, the floats next to it, and the ends."""
     found = {0, 1, MIN_NORMAL - 1, MIN_NORMAL, FLT_MAX - 1, FLT_MAX}
     for low, step, count in ((Fraction(0), Fraction(1, 2), 4), (Fraction(2), Fraction(1), 2), (Fraction(4), Fraction(2), 1)):
         for n in range(count * 4 + 1):

@@ -32,7 +32,7 @@ def test_the_examples_of_the_documentation_run() -> None:
 
 
 @given(st.data(), st.sampled_from(FORMATS), st.sampled_from(list(FLOAT_TYPES)))
-def test_blocks_have_k_lanes_of_the_dtype_and_no_special_values_unless_asked(data: st.DataObject, fmt: str, dtype: str) -> None:
+def test_blocks_have_k_lanes_of_the_dtype_and_no_special_values_by_default(data: st.DataObject, fmt: str, dtype: str) -> None:
     x = data.draw(mx.blocks(fmt, dtype=dtype))
     assert (x.shape, x.dtype) == ((BLOCKS[fmt].k,), FLOAT_TYPES[dtype][0])
     assert np.isfinite(x.astype(np.float32)).all()
@@ -155,7 +155,7 @@ def test_tensor_scales_are_native(data: st.DataObject, profile: mxspec.Profile) 
     assert mxspec.quantize(x, "nvfp4", profile=profile, tensor_scale=scale).tensor_scale == scale
 
 
-def test_special_tensor_scales_are_drawn_when_asked() -> None:
+def test_special_tensor_scales_are_drawn_on_request() -> None:
     assert np.isnan(find(mx.tensor_scales("nvfp4-te", allow_special=True), lambda s: bool(np.isnan(s.value)), settings=QUICK).value)
     with pytest.raises(InvalidArgument, match="profile='mx-floor' has no tensor scale"):
         mx.tensor_scales("mx-floor", fmt="mxfp4")

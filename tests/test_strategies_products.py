@@ -47,7 +47,7 @@ def test_the_examples_of_the_documentation_run() -> None:
 @given(data=st.data())
 @settings(QUICK, max_examples=40)
 def test_what_is_drawn_is_a_product(data: st.DataObject, product: str) -> None:
-    """One k, sizes as asked, finite, laid out as the product says, and the model's own answer is right."""
+    """One k, sizes as requested, finite, laid out as the product says, and the model's own answer is right."""
     p = data.draw(mx.operands(product, max_rows=2, max_columns=4, max_blocks=2))
     m, n, k = p.shape
     assert p.left.shape[1] == p.right.shape[1] == k

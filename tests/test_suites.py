@@ -14,12 +14,12 @@ DATA = json.loads((FOLDER / "rules.json").read_text("ascii"))
 REAL = json.loads((FOLDER / "real.json").read_text("ascii"))["suites"]
 
 
-def test_the_table_is_made_of_its_data() -> None:
+def test_the_table_is_rendered_from_its_data() -> None:
     assert (FOLDER / "README.md").read_text("utf-8") == render(DATA | {"real": REAL})
 
 
 def test_every_rule_is_in_it_and_accepts_something_right() -> None:
-    assert {(r["rule"], r["format"]) for r in DATA["suites"]} == {(n, f) for n, r in RULES.items() for f in FORMATS if f in r.asks}
+    assert {(r["rule"], r["format"]) for r in DATA["suites"]} == {(n, f) for n, r in RULES.items() for f in FORMATS if f in r.checks}
     for row in (*DATA["suites"], *REAL):
         assert row["status"] == "scored"
         assert row["rules"]

@@ -47,7 +47,7 @@ int main(void) {
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler")
-def test_a_program_is_asked_in_the_place_of_ggmls_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_takes_the_place_of_ggmls_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = _LIBRARY[: _LIBRARY.index("static void from")]
     declared += "const struct traits *ggml_get_type_traits(int);\nconst struct cpu *ggml_get_type_traits_cpu(int);\n"
     (tmp_path / "ggml.c").write_text(_LIBRARY, "ascii")

@@ -98,7 +98,7 @@ def test_compare_counts_what_is_not_excluded() -> None:
         assert (compared.inputs, compared.differences) == ((1 << 24) - passed, left)
 
 
-def test_witnesses_differ_on_what_they_are_not_asked(tmp_path: Path) -> None:
+def test_witnesses_differ_on_their_exclusions(tmp_path: Path) -> None:
     """Every exclusion holds an input on which the witness is not the model, so none hides agreement or is stale."""
     library = str(cuda_headers.compile_wrapper(tmp_path))
     asked: dict[str, int] = {}
@@ -162,7 +162,7 @@ def test_chunks_of_other_thresholds_are_dropped(tmp_path: Path) -> None:
     assert load(tmp_path)["chunks"] == "63"
 
 
-def test_a_witness_of_another_version_is_asked_again(tmp_path: Path) -> None:
+def test_a_witness_of_another_version_is_run_again(tmp_path: Path) -> None:
     run(tmp_path, 63, 64)
     data = load(tmp_path)
     data["witnesses"]["array-model"]["version"] = "mxspec 0.0.0"

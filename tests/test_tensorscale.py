@@ -223,7 +223,7 @@ def test_conversions_are_rounded_once(code: int, source: str, target: str) -> No
 
 
 def test_reciprocals_do_not_always_return() -> None:
-    """Why conversion has to be asked for: of 2000 scales in a binade, a good part comes back changed."""
+    """Why conversion has to be requested: of 2000 scales in a binade, a good part comes back changed."""
     codes = [float_bits(1) + n * 4099 for n in range(1, 2000)]
     changed = 0
     for code in codes:

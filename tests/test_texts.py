@@ -48,7 +48,7 @@ def run(tmp_path: Path, **texts: str) -> tuple[subprocess.CompletedProcess[bytes
 
 @pytest.mark.parametrize("what", TEXTS)
 @pytest.mark.parametrize("where", ["message", "name"])
-def test_no_text_spoils_a_report(tmp_path: Path, what: str, where: str) -> None:
+def test_no_text_breaks_a_report(tmp_path: Path, what: str, where: str) -> None:
     done, out = run(tmp_path, **{where: TEXTS[what]})
     assert done.returncode == 1, done.stderr.decode()
     shown = done.stdout.decode("utf-8")

@@ -1,4 +1,4 @@
-"""Replayed bug threads: the data are whole, the committed result is theirs, and every pair is told apart again."""
+"""Replayed bug threads: the data are whole, the committed result is theirs, and every pair is separated again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_command() -> None:
 
 
 @pytest.mark.parametrize("thread", THREADS, ids=lambda t: t.id)
-def test_a_pair_is_told_apart_again(thread: Thread) -> None:
+def test_a_pair_is_separated_again(thread: Thread) -> None:
     outcome = judge(thread)
     assert set(thread.fails) <= set(outcome.failing)
     assert outcome.accused == ()

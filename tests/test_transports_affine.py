@@ -55,7 +55,7 @@ def test_a_bundle_and_the_harness_give_the_verdicts_of_python(target: Path, tmp_
     assert set(verdicts(here).values()) == {Verdict.PASS}
     assert set(verdicts(here)) == set(list_requirements(open_target(str(target), in_process=True)))
     assert verdicts(check(harness_command(target))) == verdicts(here)
-    # Memory and state cannot be asked of a file.
+    # Memory and state cannot be tested in a file.
     recorded = {name: v for name, v in verdicts(here).items() if name.rpartition("/")[2] not in LOCAL_TOPICS}
     of_file = verdicts(check(answer_bundle(target, tmp_path)))
     assert {name: v for name, v in of_file.items() if name.rpartition("/")[2] not in LOCAL_TOPICS} == recorded

@@ -43,7 +43,7 @@ def library(tmp_path: Path, *defines: str) -> str:
 
 
 def call_failure(target: str, timeout: float = 30) -> CallError:
-    """What one call comes to."""
+    """The outcome of one call."""
     session = open_target(target, timeout=timeout)
     try:
         with pytest.raises(CallError) as caught:

@@ -61,7 +61,7 @@ def test_process(language: str, broken: bool, python_result: dict[str, Any], tmp
 
 
 def test_results_file(broken: bool, python_result: dict[str, Any], tmp_path: Path) -> None:
-    """Run where the judge is not: a bundle through the program, and what the judge asks next through it again."""
+    """Run where the judge is not: a bundle through the program, and the judge's next calls through it again."""
     command = harness_command(tmp_path, broken)
     session = open_target(command)
     session.close()

@@ -171,7 +171,7 @@ def change_one_answer(document: dict[str, Any], profile: str) -> None:
     case["expect"].append({"profiles": [profile], key: answer})
 
 
-def silence(document: dict[str, Any], profile: str) -> None:
+def drop_profile(document: dict[str, Any], profile: str) -> None:
     """The profile says nothing of the first case any more."""
     entry = next(e for e in document["cases"][0]["expect"] if profile in e["profiles"])
     entry["profiles"].remove(profile)
@@ -186,7 +186,7 @@ def test_content_is_not_layout(operation: str, change: Callable[[dict[str, Any]]
 
 
 @each_operation
-@pytest.mark.parametrize("change", [change_one_answer, silence])
+@pytest.mark.parametrize("change", [change_one_answer, drop_profile])
 def test_an_answer_ages_its_own_profile_alone(operation: str, change: Callable[[dict[str, Any], str], None]) -> None:
     document = copy.deepcopy(read_document(operation, FMT))
     change(document, "mx-rceil")

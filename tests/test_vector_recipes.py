@@ -104,7 +104,7 @@ def tabulate(steps: list[tuple[int, int]]) -> Callable[[Any], Any]:
 
 
 def find_table(function: Callable[[Any], Any]) -> ScaleTable:
-    """The table of a function: the finite magnitudes but zero searched, the others asked."""
+    """The table of a function: the finite magnitudes but zero searched, the others evaluated."""
     special = function(np.array([0, 0x7F800000, 0x7FC00000])).tolist()
     finite = find_dense_steps(lambda bits: function(np.maximum(bits, 1)))
     return complete_table(finite, at_zero=special[0], at_inf=special[1], at_nan=special[2])
@@ -412,7 +412,7 @@ def bits_of(x: Any) -> list[int]:
 
 
 def outputs_of(case: DotCase, name: str) -> list[Any]:
-    """Outputs that a class allows, and some that it may not: beside the ends, of the other sign, NaN."""
+    """Outputs that a class allows, and some that it may not: adjacent to the ends, of the other sign, NaN."""
     answer = case.answers[name]
     wide = [x.astype(np.float64) for x in (answer.low, answer.high)]
     up, down = (np.nextafter(x, x.dtype.type(s * np.inf)) for x, s in ((answer.high, 1), (answer.low, -1)))

@@ -118,21 +118,21 @@ def test_schema(stored: Stored, operation: str, fmt: str) -> None:
 
 
 def identity_of(case: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """What a case asks."""
+    """The question of a case."""
     extra = {"nan": document["nan"]} if document["operation"] == "encode" else {}
     asked = {k: v for k, v in case.items() if k not in NOT_ASKED}
     return {"operation": document["operation"], "format": document["format"], **extra, **asked}
 
 
 @each_file
-def test_ids_are_unique_and_depend_on_what_is_asked_alone(stored: Stored, operation: str, fmt: str) -> None:
+def test_ids_are_unique_and_depend_on_the_question_alone(stored: Stored, operation: str, fmt: str) -> None:
     document = stored.document(operation, fmt)
     ids = [case["id"] for case in document["cases"]]
     assert len(set(ids)) == len(ids)
     for case in document["cases"]:
         assert case_id(case["id"][:-11], identity_of(case, document)) == case["id"]
     asked = [json.dumps(identity_of(case, document), sort_keys=True) for case in document["cases"]]
-    assert len(set(asked)) == len(asked), "a question is asked twice"
+    assert len(set(asked)) == len(asked), "a question occurs twice"
 
 
 @each_file
@@ -497,7 +497,7 @@ def test_a_damaged_tree_is_rebuilt_and_still_grows_only(tmp_path: Path, monkeypa
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("stranger", ["thesis.tex", "quantize/notes.txt", "decode/old/e2m1.json", "index.json/x"])
-def test_a_folder_of_somebody_else_is_not_replaced(tmp_path: Path, stranger: str) -> None:
+def test_a_foreign_folder_is_not_replaced(tmp_path: Path, stranger: str) -> None:
     path = tmp_path / "mine" / stranger
     path.parent.mkdir(parents=True)
     path.write_text("years of work", encoding="ascii")

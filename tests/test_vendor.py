@@ -118,7 +118,7 @@ def test_a_record_that_says_too_little_is_refused(tmp_path: Path, changes: dict[
         read_record(_record(tmp_path, **changes))
 
 
-def test_the_command_asks_nothing_of_a_library_whose_source_is_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_calls_no_library_whose_source_is_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _record(tmp_path)
     assert main([str(path)]) == 2
     assert "add --source NAME=FOLDER" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def build_library(source: Path, out: Path, *defines: str) -> str:
 
 
 def _find_c_compiler() -> str:
-    """A C compiler: g++ alone compiles C++, so where there is no C compiler its own driver is told the language."""
+    """A C compiler: g++ alone compiles C++, so where there is no C compiler its own driver is given the language."""
     found = shutil.which("cc") or shutil.which("gcc")
     if found is None:
         pytest.skip("no C compiler (cc or gcc) here: the example in C is not built")
@@ -122,12 +122,12 @@ def no_answers(report: Report) -> dict[str, tuple[str, str]]:
     return {r.id: (r.verdict.value, r.note) for r in report.requirements if r.verdict not in ("pass", "unsupported")}
 
 
-#: Topics with calls about memory and threads, which only a target of this machine's can be asked.
+#: Topics with calls about memory and threads, which only a target on this machine can get.
 LOCAL_TOPICS = ("memory", "state")
 
 
 def counted_verdicts(report: Report) -> dict[str, tuple[Verdict, int, int]]:
-    """Requirement -> (verdict, cases, failing); local calls that pass are left out, as how many there are hangs on the transport."""
+    """Requirement -> (verdict, cases, failing); local calls that pass are left out, as their number depends on the transport."""
     found = {r.id: (r.verdict, 0 if r.topic in (*LOCAL_TOPICS, "call-size") else r.cases, r.failing) for r in report.requirements}
     return {name: seen for name, seen in found.items() if seen not in ((Verdict.PASS, 0, 0), (Verdict.UNSUPPORTED, 0, 0))}
 
@@ -148,12 +148,12 @@ def assert_recorded_agrees(target: Path, folder: Path) -> None:
     assert counted_verdicts(report) == counted_verdicts(check(str(target), in_process=True))
 
 
-#: Topics of calls that hang on what a transport can carry: how many are asked is another number.
+#: Topics of calls whose number depends on what a transport can carry.
 OF_CALLS = ("random-bits", "given-scale", "call-size", "memory", "state", "refusal", "axis", "tail", "position")
 
 
 def of_vectors(result: dict[str, Any]) -> dict[str, Any]:
-    """A result without what hangs on the calls: those have to pass, or fail, alike."""
+    """A result without what depends on the calls: those have to pass, or fail, alike."""
     calls = {r["id"]: r["verdict"] for r in result["requirements"] if r["id"].split("/")[-1] in OF_CALLS}
     assert set(calls.values()) <= {"pass", "unsupported"}
     kept = [r for r in result["requirements"] if r["id"] not in calls]

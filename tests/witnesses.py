@@ -1,4 +1,4 @@
-"""The case that finds each wrong kernel of a product: a test asks it alone, which takes a twentieth of the time that all cases take.
+"""The case that finds each wrong kernel of a product: a test runs it alone, which takes a twentieth of the time that all cases take.
 
 python -m tests.witnesses    finds them again where one does not find its kernel any more, and writes tests/witnesses.json.
 """
@@ -41,7 +41,7 @@ def read_witnesses() -> dict[str, Witness]:
 
 
 def ask_witness(kernel: AnyKernel, witness: Witness | None = None) -> Report:
-    """The report of a kernel that is asked one case; by default its own witness, or everything where it takes several cases."""
+    """The report of a kernel that is given one case; by default its own witness, or everything where it takes several cases."""
     witness = witness or read_witnesses().get(kernel.name)
     if witness is None:
         return check(KernelTarget(kernel))
@@ -52,7 +52,7 @@ def ask_witness(kernel: AnyKernel, witness: Witness | None = None) -> Report:
 
 
 def list_witnesses_of(kernel: AnyKernel) -> Iterator[Witness]:
-    """What finds a kernel that is asked everything, the first case of each requirement first."""
+    """What finds a kernel that is given everything, the first case of each requirement first."""
     failing = [r for r in check(KernelTarget(kernel)).requirements if r.verdict not in GOOD]
     for place in range(max((len(r.failing_cases) for r in failing), default=0)):
         yield from ((r.id, r.failing_cases[place]) for r in failing if place < len(r.failing_cases))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mxspec_conformance.targets.sessions import TargetSession
     from mxspec_conformance.transports.opening import open_target
 
-#: Public name -> the module that holds it, imported when the name is first asked for.
+#: Public name -> the module that holds it, imported when the name is first used.
 _HOMES = {
     "CallError": "targets.errors",
     "Campaign": "fuzzing.subject",

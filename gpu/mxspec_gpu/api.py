@@ -535,7 +535,7 @@ def dequantize(
 
     scales: uint8 [..., K / k], or the flat bytes of 128x4 tiles. out: contiguous, 16-byte aligned.
     Values are the profile's, rounded once to nearest even; NaN has the chip's payload. The unused upper bit of a UE4M3 scale
-    is not looked at: to refuse it, a call would have to wait for the GPU.
+    is not checked: to refuse it, a call would have to wait for the GPU.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
     block, tiled = check_format(fmt), check_layout(scale_layout)

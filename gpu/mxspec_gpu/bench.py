@@ -110,7 +110,7 @@ def _make_lookups(task: Task, shape: Shape) -> list[Callable[[], Any]]:
 
 
 def settle_shares(report: dict[str, Any]) -> None:
-    """Shares of the larger of the bandwidths measured before and after the rows, in place: a slow copy flatters nobody."""
+    """Shares of the larger of the bandwidths measured before and after the rows, in place, so that a slow copy does not flatter them."""
     first, last = report["bandwidth_at_the_start"], report["bandwidth_at_the_end"]
     bandwidth = {k: max(first[k], last[k]) for k in first}
     report["bandwidth"] = bandwidth

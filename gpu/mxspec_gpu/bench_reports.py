@@ -68,7 +68,7 @@ def write_report(out: Path, report: dict[str, Any]) -> None:
 
 
 def run_command(description: str | None, what: str, sources: Sequence[KernelSource], measure: Callable[[Ceilings], dict[str, Any]]) -> int:
-    """A command with `--out FILE`: build kernels, measure the bandwidths, then what is asked, and write the report.
+    """A command with `--out FILE`: build kernels, measure the bandwidths, then what is requested, and write the report.
 
     what: the report's first line. measure: its own part, from the ceilings of the same run.
     """

@@ -1,6 +1,6 @@
-"""How fast the documents' steps and sparse products are, and what their claims come to: `python -m mxspec_gpu.bench_steps --out FILE`.
+"""How fast the documents' steps and sparse products are, and what their claims yield: `python -m mxspec_gpu.bench_steps --out FILE`.
 
-Measured as in `mxspec_gpu.bench`, each step beside the kernel that it leads to, in one run: shares of the copy (or of the read
+Measured as in `mxspec_gpu.bench`, each step next to the kernel that it leads to, in one run: shares of the copy (or of the read
 bandwidth) and of the mix. "measurements" are single numbers that `reports/claims.md` holds against what documents say. Needs torch as
 well as CuPy.
 """

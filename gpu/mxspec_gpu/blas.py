@@ -33,7 +33,7 @@ class Scalars:
 
 
 def check_no_emulation() -> None:
-    """Raises RuntimeError where cuBLAS was told to emulate float64."""
+    """Raises RuntimeError where cuBLAS is set to emulate float64."""
     if os.environ.get(EMULATION_VARIABLE, "0") not in ("", "0"):
         raise RuntimeError(
             f"{EMULATION_VARIABLE} = {os.environ[EMULATION_VARIABLE]!r} makes cuBLAS emulate float64, which proves nothing about "

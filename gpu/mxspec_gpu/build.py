@@ -35,7 +35,7 @@ class GpuMissingError(RuntimeError):
 
 
 class OldGpuError(GpuMissingError):
-    """The GPU lacks instructions that a kernel is made of."""
+    """The GPU lacks instructions that a kernel needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class KernelSource:
     defines: tuple[tuple[str, str], ...] = ()
     #: Generated headers: name -> text.
     generated: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    #: Bytes of shared memory that a launch gives a block, beside what the kernel declares.
+    #: Bytes of shared memory that a launch gives a block, in addition to what the kernel declares.
     shared: int = 0
 
     def options(self, arch: str) -> tuple[str, ...]:

@@ -84,12 +84,12 @@ def measure_mix(read: int, written: int) -> float:
         best = min(best, measure(calls, replays=9, rest=False).median)
     del sources, targets
     torch.cuda.empty_cache()
-    # The bytes that were moved may be a little fewer or more than asked for.
+    # The bytes that were moved may be a little fewer or more than requested.
     return best * (read + written) / (groups * 16 * (mix.reads + mix.writes))
 
 
 class Ceilings:
-    """What the rows of a report are held against; mixes are measured when they are first asked for."""
+    """What the rows of a report are compared with; mixes are measured on first use."""
 
     def __init__(self, bandwidth: dict[str, float]) -> None:
         self.bandwidth = bandwidth

@@ -21,13 +21,13 @@ from mxspec_gpu.views import count_tiles
 
 _DECODE = POINTER * 5 + U32 * 5
 _CERTIFY = POINTER * 6 + U32 * 3
-#: Elements whose lowest bits are looked at together.
+#: Elements whose lowest bits are examined together.
 _RUN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side of a product; a `Quantized` tensor of two axes is one, too."""
+    """One operand of a product; a `Quantized` tensor of two axes is one, too."""
 
     #: uint8 [rows, k bits / 8], packed.
     codes: Any
@@ -74,7 +74,7 @@ def _take(operand: Any, name: str) -> tuple[View, View, BlockFormat, str]:
     check_layout(layout)
     codes, scales = check_packed(operand.codes, operand.scales, block, layout)
     if len(codes.shape) != 2:
-        raise ValueError(f"the codes of {name} have shape {codes.shape}; a side of a product has two axes, [rows, bytes]")
+        raise ValueError(f"the codes of {name} have shape {codes.shape}; an operand of a product has two axes, [rows, bytes]")
     return codes, scales, block, layout
 
 
@@ -109,7 +109,7 @@ def exact_product(a: Any, b: Any) -> ExactProduct:
     a, b: `Quantized` tensors of two axes, or `Operand`s, of any of the seven block formats. Tensor scales are left out, as
         `mxspec.dot.sum_products` leaves them out; where certain, `values` are its `nearest` and nothing remains.
     Needs 16 bytes of the GPU's memory for each element of either side, and 19 for each output.
-    Raises TypeError and ValueError that say what was given, what is allowed and what to do; RuntimeError where cuBLAS is told
+    Raises TypeError and ValueError that say what was given, what is allowed and what to do; RuntimeError where cuBLAS is set
     to emulate float64.
     """
     check_no_emulation()
@@ -119,7 +119,7 @@ def exact_product(a: Any, b: Any) -> ExactProduct:
         raise ValueError(f"a is on device {device} and b on device {right[0].device}; pass both on one")
     k, other = (s[0].shape[1] * 8 // s[2].element.bits for s in (left, right))
     if k != other:
-        raise ValueError(f"a has k = {k} and b has k = {other}; both sides of a product have one k, their last axis")
+        raise ValueError(f"a has k = {k} and b has k = {other}; both operands of a product have one k, their last axis")
     m, n = left[0].shape[0], right[0].shape[0]
     tile = product_kernels.CERTIFY_TILE
     if m > tile * 65535 or n >= 1 << 31 or k >= 1 << 31:

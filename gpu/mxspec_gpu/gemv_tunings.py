@@ -12,7 +12,7 @@ TURN = 2 * TEAMS * 128
 BATCHES = (8, 16, 32, 48, 64)
 #: Vectors of one launch.
 MOST_VECTORS = BATCHES[-1]
-#: Dynamic shared memory is asked for in whole pages: a program for each number of them, not for each K.
+#: Dynamic shared memory is requested in whole pages: a program for each number of them, not for each K.
 PAGE = 1 << 12
 
 

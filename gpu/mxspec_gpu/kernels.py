@@ -70,7 +70,7 @@ class ColumnsTuning:
     threads_of_sm: int = 1024
     #: Whether a thread steps its pointer from row to row; otherwise it finds each.
     step: bool = True
-    #: Tiles beside each other that blocks of threads go down together.
+    #: Adjacent tiles that blocks of threads go down together.
     group: int = 4
     load: str = "__ldg(p)"
 
@@ -98,7 +98,7 @@ def tune_columns(fmt: str, dtype: str, *, loose: bool = False) -> ColumnsTuning:
 
 
 def columns_grid(rows: int, columns: int, dtype: str, tuning: ColumnsTuning) -> int:
-    """Blocks of threads of `quantize_columns`: groups of tiles beside each other, each going down the rows."""
+    """Blocks of threads of `quantize_columns`: groups of adjacent tiles, each going down the rows."""
     width = TILE_COLUMNS // 2 if dtype == "float32" else TILE_COLUMNS
     return -(-rows // (32 * tuning.warps)) * -(-columns // (tuning.group * width)) * tuning.group
 
@@ -197,7 +197,7 @@ def experts_kernel(rules: KernelRules, dtype: str, function: str, *, tiled: int,
 
 #: Of `quantize_square`.
 SQUARE_TUNING = RowsTuning(values=16)
-#: Tiles beside each other that a warp of it takes.
+#: Adjacent tiles that a warp of it takes.
 SQUARE_ACROSS = 8
 
 
@@ -360,12 +360,12 @@ def list_templates() -> dict[str, KernelSource]:
 
 
 def _ways(tiled: bool) -> tuple[tuple[int, int], ...]:
-    """(source, tiled) of `rows_kernel` that the API asks for."""
+    """(source, tiled) of `rows_kernel` that the API uses."""
     return ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)) if tiled else ((0, 0), (1, 0), (2, 0))
 
 
 def list_instantiations(levels: Iterable[tuple[str, str, bool]], randoms: tuple[int, ...] = (0, 1, 2, 3)) -> list[KernelSource]:
-    """Every kernel that the API can ask for under these (profile, format, with a tensor scale)."""
+    """Every kernel that the API can use under these (profile, format, with a tensor scale)."""
     found: dict[KernelSource, None] = {}
     for profile, fmt, two_level in levels:
         rules = generate_rules(profile, fmt, two_level=two_level)
@@ -412,7 +412,7 @@ def list_instantiations(levels: Iterable[tuple[str, str, bool]], randoms: tuple[
 
 
 def list_expert_kernels(levels: Iterable[tuple[str, str, bool]]) -> list[KernelSource]:
-    """Every kernel that rows of experts can ask for under these."""
+    """Every kernel that rows of experts can use under these."""
     found: dict[KernelSource, None] = {}
     for profile, fmt, two_level in levels:
         rules = generate_rules(profile, fmt, two_level=two_level)
@@ -426,7 +426,7 @@ def list_expert_kernels(levels: Iterable[tuple[str, str, bool]]) -> list[KernelS
 
 
 def list_transformed(rules: KernelRules, dtype: str, signs: Signs) -> list[KernelSource]:
-    """Every kernel that the API can ask for with these signs, but those of `any_kernel`, which has no transform."""
+    """Every kernel that the API can use with these signs, but those of `any_kernel`, which has no transform."""
     found: dict[KernelSource, None] = {}
     for stochastic in (False, True) if rules.fmt.element.bits == 4 else (False,):
         tuning = tune_transformed(tune_rows(rules.fmt.name, dtype, stochastic=stochastic), stochastic=stochastic)
@@ -447,7 +447,7 @@ def list_transformed(rules: KernelRules, dtype: str, signs: Signs) -> list[Kerne
     return list(found)
 
 
-#: What `compile_all` builds: the normative profiles and the stacks that users ask for most.
+#: What `compile_all` builds: the normative profiles and the stacks that users need most.
 LEVELS: tuple[tuple[str, str, bool], ...] = (
     *((p, f, False) for f in BLOCKS if f != "nvfp4" for p in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")),
     *(("nvfp4-te", "nvfp4", two) for two in (False, True)),

@@ -161,7 +161,7 @@ def plan_columns(
     rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: bool, stochastic: bool = False,
     signs: kernels.Signs | None = None,
 ) -> list[Launch]:  # fmt: skip
-    """A matrix whose rows follow one another, element beside element: the kernel sees it transposed."""
+    """A matrix whose rows follow one another, element after element: the kernel sees it transposed."""
     k = rules.fmt.k
     rows, columns, pitch = matrix.columns, matrix.rows, matrix.column_stride
     loose = dtype == "float32" or bool(rows % 32 or columns % 2 or pitch % 2 or aligned % 4)
@@ -243,7 +243,7 @@ def make_plan(
             launches.append(zero_scales(scales_shape[0]))
         matrix = find_matrix(shape, strides, axis)
         if matrix is None:
-            raise NotAMatrixError("the axes beside the blocks' have no one stride")
+            raise NotAMatrixError("the axes other than the blocks' have no one stride")
         counted = random == 3 and block.element.bits == 4
         along = matrix.column_stride == 1 or matrix.columns == 1
         # One launch takes rows that are not contiguous and aligned.

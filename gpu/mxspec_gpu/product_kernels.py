@@ -150,7 +150,7 @@ AFFINE_FORMATS = tuple(
 
 
 def list_product_kernels() -> list[KernelSource]:
-    """The kernels of products and stored weights that calls ask for: all but affine formats of other groups."""
+    """The kernels of products and stored weights that calls use: all but affine formats of other groups."""
     found = [certify_kernel(), *(exact_kernel(block, tiled=tiled) for block in BLOCKS.values() for tiled in (False, True))]
     found += [bias_kernel(dtype) for dtype in INPUTS]
     for fmt in AFFINE_FORMATS:

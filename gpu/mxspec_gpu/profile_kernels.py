@@ -1,7 +1,7 @@
 """The main kernels once each under Nsight Compute: `python -m mxspec_gpu.profile_kernels --out FILE [--steps]`.
 
 The report says what was run: chip, versions, commit, date, ncu's own command. `--steps`: the documents' steps and sparse products, each
-beside the kernel that it leads to. Needs torch as well as CuPy, and ncu on the path.
+next to the kernel that it leads to. Needs torch as well as CuPy, and ncu on the path.
 """
 
 from __future__ import annotations

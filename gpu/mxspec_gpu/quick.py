@@ -101,7 +101,7 @@ def _plain_seed(seed: Any) -> bool:
 def remember(
     view: View, plan: Plan, x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any
 ) -> None:
-    """Keep a call that went well, if it is plain and comes to one launch."""
+    """Keep a call that went well, if it is plain and needs one launch."""
     if len(plan.launches) != 1 or not isinstance(plan.launches[0], KernelLaunch):
         return
     torch = sys.modules.get("torch")

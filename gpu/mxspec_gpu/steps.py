@@ -1,7 +1,7 @@
 """The documents' steps on the GPU: the thread models that notes and courses describe, each a kernel with the model's bits.
 
 They are for reading and for measuring: `quantize`, `dequantize`, `dequantize_records` and `affine_gemv` do the same faster. Each is
-made of the rules that a profile generates, so that a step differs from the real kernel in who does what, not in what is computed.
+built from the rules that a profile generates, so that a step differs from the real kernel in who does what, not in what is computed.
 """
 
 from __future__ import annotations

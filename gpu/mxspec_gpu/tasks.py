@@ -33,7 +33,7 @@ class Task:
     #: Vectors of a product.
     batch: int = 1
     shapes: tuple[Shape, ...] = SHAPES
-    #: The shape that demands are made of: least share of the copy bandwidth and goal, in percent, or most microseconds.
+    #: The shape for which there are demands: least share of the copy bandwidth and goal, in percent, or most microseconds.
     judged: Shape = LARGE
     floor: float | None = None
     goal: float | None = None

@@ -34,7 +34,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Sustained:
-    """What two seconds of nothing else come to, and the state of the chip in the second of them."""
+    """The result of two seconds of nothing else, and the state of the chip in the second of them."""
 
     #: Of one call.
     seconds: float

@@ -1,4 +1,4 @@
-"""The random Hadamard transform that a profile's `Transform` asks for: its definition in NumPy, and the signs of a call.
+"""The random Hadamard transform of a profile's `Transform`: its definition in NumPy, and the signs of a call.
 
 Every value is one of sixteen neighbours times +-1/4, summed in float32 in four rounds: sums and differences of elements 1, 2, 4
 and 8 apart. The order is this package's; a tensor core sums in one of its own, so another implementation of the same transform

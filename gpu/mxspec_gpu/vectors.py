@@ -1,4 +1,4 @@
-"""What products take beside weights: vectors or rows of x, alpha and bias, and the chip's shared memory."""
+"""What products take in addition to weights: vectors or rows of x, alpha and bias, and the chip's shared memory."""
 
 from __future__ import annotations
 

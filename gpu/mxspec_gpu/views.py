@@ -60,7 +60,7 @@ def find_extent(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]
 
 
 def count_tiles(columns: int) -> int:
-    """Tiles beside each other for this many columns of scales."""
+    """Adjacent tiles for this many columns of scales."""
     return -(-columns // TILE_COLUMNS)
 
 

@@ -53,7 +53,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The readers of files: loaded when asked for, since containers take longer to import than all of the arithmetic."""
+    """The readers of files: loaded on first use, since containers take longer to import than all of the arithmetic."""
     if name in ("list_mlx_weights", "read_mlx_weights"):
         from mxspec.affine import reading
 

@@ -79,7 +79,7 @@ def quantize_groups(x: Float32s, fmt: AffineFormat, profile: AffineProfile) -> t
         if step.name == "bias":
             offsets = _store(step.value, bound, fmt)
         if step.name in ("scale", "bias") and is_real(step.value):
-            continue  # only what is stored is looked at again: no array holds the real number
+            continue  # only what is stored is checked again: no array holds the real number
         bound[step.name] = _evaluate(step, bound)
     assert scales is not None
     shared = bound | {"s": scales.astype(np.float32)}

@@ -26,7 +26,7 @@ MOST_GROUP = 1 << 16
 
 
 class Offset(StrEnum):
-    """What a group shares beside its scale."""
+    """What a group shares in addition to its scale."""
 
     #: A float b in the scale's dtype: q * s + b.
     BIAS = "bias"

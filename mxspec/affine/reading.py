@@ -1,4 +1,4 @@
-"""Affine weights of MLX's checkpoints: `BASE.weight` (U32 words), `BASE.scales`, `BASE.biases`, and config.json beside them."""
+"""Affine weights of MLX's checkpoints: `BASE.weight` (U32 words), `BASE.scales`, `BASE.biases`, and config.json in the same folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mxspec.containers.checkpoint import Checkpoint, open_checkpoint, read_json
 from mxspec.containers.header import Tensor, read_at
 from mxspec.elements import output_dtype
 
-#: What MLX has beside the group sizes.
+#: What MLX has in addition to the group sizes.
 _BITS = (2, 3, 4, 5, 6, 8)
 _FLOATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32"}
 _PARTS = ("weight", "scales", "biases")
@@ -36,7 +36,7 @@ def read_mlx_weights(path: str | Path, base: str, *, group_size: int | None = No
     Args:
         path: A safetensors file, or a folder of them.
         base: The name without `.weight`.
-        group_size: Values in a group; default: what config.json beside the file says, or what follows from `bits`.
+        group_size: Values in a group; default: what config.json next to the file says, or what follows from `bits`.
         bits: Of a code; the same.
 
     Raises:
@@ -50,8 +50,8 @@ def read_mlx_weights(path: str | Path, base: str, *, group_size: int | None = No
     words, scales = parts[0], parts[1]
     if len(words.shape) != 2 or len(scales.shape) != 2 or scales.shape[1] == 0:
         raise ValueError(f"{words.name} has shape {words.shape}, its scales {scales.shape}; a matrix [K, words] can be read")
-    told = _read_config(Path(path), base)
-    group_size, bits = group_size or told.get("group_size"), bits or told.get("bits")
+    config = _read_config(Path(path), base)
+    group_size, bits = group_size or config.get("group_size"), bits or config.get("bits")
     product, rest = divmod(words.shape[1] * 32, scales.shape[1])
     known = [(g, b) for g in GROUPS for b in _BITS if g * b == product and group_size in (None, g) and bits in (None, b)]
     if rest or not known:

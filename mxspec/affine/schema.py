@@ -68,7 +68,7 @@ class AffineProfile:
 
     @property
     def provisional(self) -> bool:
-        """Whether it describes an implementation that nobody here has run."""
+        """Whether it describes an implementation that this project has not run."""
         return self.kind is Kind.DESCRIPTIVE and self.evidence is not Evidence.MEASURED
 
     def covers(self, fmt: AffineFormat) -> bool:

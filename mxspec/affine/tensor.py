@@ -35,7 +35,7 @@ class AffineTensor:
     scales: Values
     #: [..., k / group]: biases in the format's dtype, or zero points, uint8.
     offsets: Values
-    #: The profile that made it; None: somebody else did.
+    #: The profile that made it; None: it was made elsewhere.
     profile: AffineProfile | None = None
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.suggestions import refuse_name
 
-#: A tensor beside a layer's, U8 of JSON, that says in `format` how the layer is stored; and the metadata key that says so of all
+#: A tensor next to a layer's, U8 of JSON, that says in `format` how the layer is stored; and the metadata key that says so of all
 #: layers in one text. Both are ComfyUI's.
 MARK_SUFFIX, MARK_KEY = ".comfy_quant", "_quantization_metadata"
 
@@ -105,7 +105,7 @@ class Form(BaseForm):
     tensor_scale: Scalar | None = None
     #: The scale of the layer's inputs, which kernels need and weights do not; in one of these places.
     input_scales: tuple[Scalar, ...] = ()
-    #: float32 of 1 / (input scale x tensor scale), both of kind encode; only beside the second of `input_scales`.
+    #: float32 of 1 / (input scale x tensor scale), both of kind encode; only with the second of `input_scales`.
     alpha: str | None = None
     #: Every row has a multiple of this many blocks.
     blocks: int = 1
@@ -239,7 +239,7 @@ def _form(convention: str, fmt: str, codes: Codes, scales: Scales | None, *scala
 
 
 def _compressed_tensors(fmt: str, name: str, codes: Codes) -> Form:
-    # Codes of dtype F8_E4M3 beside scales of F8_E8M0 are plain torch tensors, not what this library writes.
+    # Codes of dtype F8_E4M3 with scales of F8_E8M0 are plain torch tensors, not what this library writes.
     dtypes = ("F8_E4M3",) if fmt == "nvfp4" else ("U8",) if codes.dtypes == ("F8_E4M3",) else _E8M0
     return _form(
         "compressed-tensors", fmt, codes, Scales(".weight_scale", dtypes), Scalar(".weight_global_scale", _ENCODE, (1,)),
@@ -310,7 +310,7 @@ def _torch(fmt: str, dtype: str, layout: str) -> Form:
     )  # fmt: skip
 
 
-#: The first row that fits a tensor is taken: rows that ask for more come first.
+#: The first row that fits a tensor is taken: rows with more conditions come first.
 FORMS: tuple[Form, ...] = (
     _compressed_tensors("nvfp4", "nvfp4-pack-quantized", Codes(".weight_packed", ("U8",), "nibble-low")),
     _compressed_tensors("mxfp4", "mxfp4-pack-quantized", Codes(".weight_packed", ("U8",), "nibble-low")),

@@ -117,7 +117,7 @@ def measure_footprint(source: str | Path | Checkpoint, *, formats: Collection[st
 
     source: a safetensors or GGUF file, an index of shards, a folder that holds one of these, or an open checkpoint.
     formats: block formats that it holds, where names and shapes leave that open.
-    apart: names of other tensors that somebody else counts (`mxspec.affine.checkpoints.measure_affine`).
+    apart: names of other tensors that are counted elsewhere (`mxspec.affine.checkpoints.measure_affine`).
 
     Raises ContainerError for what cannot be read.
     """

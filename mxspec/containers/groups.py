@@ -172,7 +172,7 @@ def group_tensors(
     """Sort tensors into groups; names decide which form is tried, dtypes and shapes whether it fits.
 
     formats: the formats that the file is known to hold, where names, dtypes and shapes leave it open. (LightX2V stores
-    codes of 4, 6 and 8 bits as the same bytes beside padded scales, and short rows fit more than one.)
+    codes of 4, 6 and 8 bits as the same bytes with padded scales, and short rows fit more than one.)
     marks: what the file says of single tensors, by base name.
     """
     known, taken = marks or {}, set[str]()

@@ -33,14 +33,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The tensors of one file, and what its header says beside them."""
+    """The tensors of one file, and what else its header says."""
 
     path: Path
     #: "safetensors" or "gguf".
     container: str
     #: In the order of the header.
     tensors: tuple[Tensor, ...]
-    #: Text entries: safetensors' `__metadata__`, GGUF's keys of type string (those asked for).
+    #: Text entries: safetensors' `__metadata__`, GGUF's keys of type string (those requested).
     metadata: Mapping[str, str]
     file_size: int
     data_start: int

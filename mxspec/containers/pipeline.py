@@ -162,7 +162,7 @@ def write_files(files: Sequence[FilePlan], place: Path, journal: Journal, progre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is made of a checkpoint."""
+    """The result of processing a checkpoint."""
 
     checkpoint: Checkpoint
     #: The file or folder to write, and the container of files.

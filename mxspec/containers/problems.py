@@ -40,7 +40,7 @@ class Problem:
 
 
 class ContainerError(ValueError):
-    """A file cannot be read, or cannot be written in the convention asked for."""
+    """A file cannot be read, or cannot be written in the convention requested."""
 
     def __init__(self, text: str, problem: Problem | None = None) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ class Collector:
         self.found: list[Problem] = []
 
     def note(self, fault: Fault, text: str, *, tensor: str | None = None, offset: int | None = None) -> None:
-        """A problem beside which reading can go on."""
+        """A problem after which reading can go on."""
         self.found.append(Problem(fault, text, tensor, offset))
 
     def stop(self, fault: Fault, text: str, *, tensor: str | None = None, offset: int | None = None) -> ContainerError:

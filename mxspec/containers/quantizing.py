@@ -26,7 +26,7 @@ from mxspec.formats import get_block
 from mxspec.profiles import Profile, get_profile
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 
-#: Weights that stay as they are unless asked for: no matrix of a linear layer, or one whose errors cost most.
+#: Weights that stay as they are unless requested: no matrix of a linear layer, or one whose errors cost most.
 KEPT = ("*lm_head*", "*embed*", "*embd*", "*norm*", "*router*", "*gate_inp*", "*.gate.weight", "output.weight")
 _WEIGHT = ".weight"
 
@@ -139,9 +139,9 @@ def quantize_checkpoint(
         convert: Take a profile whose tensor scale is of another kind than the convention's, and convert it, rounded once more.
         force: Replace a file that exists.
         restart: Do not go on with what a killed run left.
-        progress: Told bytes done, bytes in all, and the tensor at hand.
+        progress: Called with bytes done, bytes in all, and the tensor at hand.
 
-    A run that is killed leaves a folder `.NAME.partial` beside `out`; the same call goes on there and ends with the same bytes. Any
+    A run that is killed leaves a folder `.NAME.partial` next to `out`; the same call goes on there and ends with the same bytes. Any
     error removes it. Memory does not depend on the size of tensors.
 
     Raises:

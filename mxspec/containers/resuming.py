@@ -1,6 +1,6 @@
 """Files that get their names when they are whole; long writes go on where a killed run stopped, and end with the same bytes.
 
-Files grow in a folder beside the output, `.NAME.partial`, whose journal says what is asked for and how many steps are on the
+Files grow in a folder next to the output, `.NAME.partial`, whose journal names the request and how many steps are on the
 disk. A step writes bytes that follow from the input and the options alone, at places that the header fixes: repeating one
 changes nothing. The output gets its name when all steps are done.
 """
@@ -29,7 +29,7 @@ _INTERVAL = 64 << 20
 
 
 def digest_request(request: Mapping[str, Any]) -> str:
-    """SHA-256 of what is asked for, in hex: a partial output of another request is not continued."""
+    """SHA-256 of the request, in hex: a partial output of another request is not continued."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 

@@ -25,7 +25,7 @@ class Grade(StrEnum):
     """Where the parameters of a class come from."""
 
     DEFINITION = "definition"
-    #: Somebody else's measurements on the chip, in public.
+    #: Published measurements of others on the chip.
     SECOND_HAND = "second-hand"
     #: Measured by this project's probes.
     MEASURED = "measured"

@@ -1,4 +1,4 @@
-"""A side of affine integers: numbers rounded as a dequantization contract says, or real numbers in two parts."""
+"""An operand of affine integers: numbers rounded as a dequantization contract says, or real numbers in two parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def affine_factor(
     q, s, o = (as_array(x, name=n) for x, n in ((codes, "codes"), (scales, "scales"), (offsets, "offsets")))
     check_parts(q, s, o, affine)
     if q.ndim != 2:
-        raise ValueError(f"codes have {q.ndim} dimensions; a side of a product has two, [rows, k]")
+        raise ValueError(f"codes have {q.ndim} dimensions; an operand of a product has two, [rows, k]")
     scale, offset = (np.repeat(x.astype(np.float64), affine.group, axis=1) for x in (s, o))
     return combine_numbers(q.astype(np.float64), scale, offset, affine, rule)
 

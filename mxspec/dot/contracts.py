@@ -1,4 +1,4 @@
-"""What a kernel makes of both sides before it multiplies, as data: how affine codes become numbers, what all are rounded to."""
+"""How a kernel converts both operands before it multiplies, as data: how affine codes become numbers, what all are rounded to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NARROWER = (Contract.FLOAT16, Contract.BFLOAT16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperandContract:
-    """One contract of both sides; by default nothing is rounded."""
+    """One contract of both operands; by default nothing is rounded."""
 
     #: What the number of an affine code is (`mxspec.affine.list_contracts`).
     affine: str = "exact"
-    #: What the numbers of all but plain sides are rounded to afterwards.
+    #: What the numbers of all but plain operands are rounded to afterwards.
     held: Contract = Contract.EXACT
-    #: Whether plain float32 sides are rounded to it, too.
+    #: Whether plain float32 operands are rounded to it, too.
     plain: bool = False
 
     @property
@@ -45,10 +45,10 @@ EXACTLY = OperandContract()
 def list_operand_contracts(
     formats: Sequence[AffineFormat] = (), *, has_float32: bool = False, all_plain: bool = False
 ) -> tuple[OperandContract, ...]:
-    """The contracts of a product by the affine formats of its sides; `EXACTLY` is the first.
+    """The contracts of a product by the affine formats of its operands; `EXACTLY` is the first.
 
-    With no affine side numbers are rounded to one float or not at all. has_float32: whether a side is plain float32, which alone
-    is rounded to TF32. all_plain: whether no side has scales: then 16 bits, too, are of plain float32 sides, and of nothing else.
+    With no affine operand numbers are rounded to one float or not at all. has_float32: whether an operand is plain float32, which alone
+    is rounded to TF32. all_plain: whether no operand has scales: then 16 bits, too, are of plain float32 sides, and of nothing else.
     """
     if not formats:
         whole = () if all_plain else tuple(OperandContract(held=held) for held in Contract if held not in (Contract.EXACT, Contract.TF32))
@@ -74,9 +74,9 @@ CONTRACT_TEXTS: tuple[str, ...] = tuple(
 
 
 def parse_operand_contract(text: str, formats: Sequence[AffineFormat] = (), *, all_plain: bool = False) -> OperandContract:
-    """The contract of a text, as `OperandContract.text` writes it, of a product with these affine sides; all_plain: with no scales.
+    """The contract of a text, as `OperandContract.text` writes it, of a product with these affine operands; all_plain: with no scales.
 
-    `float16` and `bfloat16` mean two things: with an affine side, the affine contract of that name, each of whose operations is
+    `float16` and `bfloat16` mean two things: with an affine operand, the affine contract of that name, each of whose operations is
     rounded; else that numbers are rounded once. Raises ValueError for a text that is none.
     """
     if formats:

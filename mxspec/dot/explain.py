@@ -102,7 +102,7 @@ class OutputExplanation:
     row: int
     column: int
     k: int
-    #: Products of each k: one for each pair of parts, where a side's numbers are sums of two (`Factor.parts`); pair after pair.
+    #: Products of each k: one for each pair of parts, where an operand's numbers are sums of two (`Factor.parts`); pair after pair.
     parts: int = 1
     out_dtype: str
     accumulator: Accumulator
@@ -218,7 +218,7 @@ def _pick(factor: Factor, row: int) -> Factor:
 
 
 def _lay_parts(a: Factor, b: Factor) -> tuple[Factor, Factor]:
-    """One row of each side as single float64 numbers: parts behind each other along k, zeros where a side keeps nothing."""
+    """One row of each operand as single float64 numbers: parts behind each other along k, zeros where an operand keeps nothing."""
     left, right, exponents, _ = pair_parts(a, b)
     for factor in (a, b):
         if factor.kept is not None:

@@ -1,4 +1,4 @@
-"""One side of a product: exact numbers with the exponents at which hardware aligns them."""
+"""One operand of a product: exact numbers with the exponents at which hardware aligns them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mxspec.profiles import get_profile
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import convert_tensor_scale
 
-#: Dtypes that a plain side may have, and the format of each; FP8 sides are elements without block scales.
+#: Dtypes that a plain operand may have, and the format of each; FP8 operands are elements without block scales.
 PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
     **DTYPES, "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn), "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }  # fmt: skip
@@ -28,7 +28,7 @@ PLAIN_FORMATS: dict[str, ScalarFormat] = {**OUTPUTS, "float8_e4m3fn": ELEMENTS["
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """The matrix [rows, k] that one side of a product stands for; NaN and Inf are among its values.
+    """The matrix [rows, k] that one operand of a product stands for; NaN and Inf are among its values.
 
     A tensor scale is not multiplied in: the number meant is values * tensor_scale.
     """
@@ -40,12 +40,12 @@ class Factor:
     tensor_scale: float = 1.0
     #: What is added to each value where one float64 does not hold the number, or kernels sum its parts apart; None: nothing.
     rest: Float64s | None = None
-    #: Of a sparse side the places that hold a number: no other one is multiplied, not even with an infinity. None: all.
+    #: Of a sparse operand the places that hold a number: no other one is multiplied, not even with an infinity. None: all.
     kept: npt.NDArray[np.bool_] | None = None
 
     @property
     def parts(self) -> tuple[Float64s, ...]:
-        """Matrices whose exact sum is the side."""
+        """Matrices whose exact sum is the operand."""
         return (self.values,) if self.rest is None else (self.values, self.rest)
 
     @property
@@ -85,16 +85,16 @@ def block_factor(
     """
     if isinstance(codes, BlockTensor):
         if scales is not None or fmt is not None or tensor_scale != 1.0:
-            raise TypeError("a BlockTensor brings its scales, format and tensor scale; pass nothing beside it but convert")
+            raise TypeError("a BlockTensor brings its scales, format and tensor scale; pass nothing else but convert")
         return _tensor_factor(codes, convert=convert)
     fmt = get_block(fmt)
     code_array = elements.check_codes(codes, fmt.element)
     scale_array = elements.check_codes(scales, fmt.scale, name="scales")
     if code_array.ndim != 2:
-        raise ValueError(f"codes have {code_array.ndim} dimensions; a side of a product has two, [rows, k]")
+        raise ValueError(f"codes have {code_array.ndim} dimensions; an operand of a product has two, [rows, k]")
     rows, k = code_array.shape
     if k % fmt.k:
-        raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both sides with zero blocks")
+        raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both operands with zero blocks")
     if scale_array.shape != (rows, k // fmt.k):
         raise ValueError(f"scales have shape {scale_array.shape}; {(rows, k // fmt.k)} belong to codes of shape {code_array.shape}")
     scale = elements.decode_table(fmt.scale).astype(np.float64)[scale_array]
@@ -110,7 +110,7 @@ def block_factor(
 def _tensor_factor(t: BlockTensor, *, convert: bool) -> Factor:
     if t.axis != t.codes.ndim - 1:
         raise ValueError(
-            f"blocks lie along axis {t.axis} of {t.codes.ndim}; a side of a product has them along k, its last one: move it "
+            f"blocks lie along axis {t.axis} of {t.codes.ndim}; an operand of a product has them along k, its last one: move it "
             "(numpy.moveaxis) before quantizing"
         )
     if t.tensor_scale is None:
@@ -131,9 +131,9 @@ def plain_factor(x: npt.NDArray[Any]) -> Factor:
     """
     x = as_array(x)
     if x.dtype.name not in PLAIN_FORMATS:
-        raise TypeError(f"a plain side of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given")
+        raise TypeError(f"a plain operand of a product is {', '.join(PLAIN_FORMATS)}; {x.dtype} was given")
     if x.ndim != 2:
-        raise ValueError(f"x has {x.ndim} dimensions; a side of a product has two, [rows, k]")
+        raise ValueError(f"x has {x.ndim} dimensions; an operand of a product has two, [rows, k]")
     with np.errstate(invalid="ignore"):  # a signaling NaN is a NaN
         wide = x.astype(np.float64)
     return exact_factor(wide, least=1 - PLAIN_FORMATS[x.dtype.name].bias)
@@ -147,7 +147,7 @@ def exact_factor(values: Float64s, *, least: int = -126) -> Factor:
 
 
 class Contract(StrEnum):
-    """What a kernel makes of an operand before it multiplies. The tensor scale may be applied to the sum, or to each number."""
+    """How a kernel converts an operand before it multiplies. The tensor scale may be applied to the sum, or to each number."""
 
     #: Nothing is rounded: codes and block scales are multiplied exactly, the tensor scale is applied to the sum.
     EXACT = "exact"
@@ -157,7 +157,7 @@ class Contract(StrEnum):
     BFLOAT16 = "bfloat16"
     #: The same, rounded to float16.
     FLOAT16 = "float16"
-    #: The same, rounded to TF32: what tensor cores make of float32 numbers, plain ones too.
+    #: The same, rounded to TF32: to which tensor cores round float32 numbers, plain ones too.
     TF32 = "tf32"
 
 
@@ -165,7 +165,7 @@ _CONTRACT_FORMATS = {**{Contract(name): fmt for name, fmt in OUTPUTS.items()}, C
 
 
 def apply_contract(factor: Factor, contract: Contract) -> Factor:
-    """The side as a kernel with a contract multiplies it."""
+    """The operand as a kernel with a contract multiplies it."""
     if contract is Contract.EXACT:
         return factor
     # 24 bits times at most 24: float64 holds the product.

@@ -16,7 +16,7 @@ from mxspec.formats import FLOAT32, FloatFormat
 #: Roundings that an epilogue may have: of alpha times the tensor scales, of that times the sum, of beta times C, of two
 #: additions, and one for each operand's scale folded into its blocks.
 _EPILOGUE_ROUNDINGS = 7
-#: Numbers below it, however they are added, come to no infinity of float32.
+#: Numbers below it, however they are added, give no infinity of float32.
 _FAR_BELOW_INFINITY = 2.0**120
 
 
@@ -53,7 +53,7 @@ class Allowed:
     special: npt.NDArray[np.int8]
 
     def accepts(self, output: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Which outputs are among them. The two zeros are one number; a NaN is asked for by NaN alone."""
+        """Which outputs are among them. The two zeros are one number; an interval of NaN holds NaN alone."""
         y = output.astype(np.float64)
         inside = (y >= self.low) & (y <= self.high)
         unbounded = (self.low == -np.inf) & (self.high == np.inf)
@@ -68,7 +68,7 @@ def allow_outputs(
 ) -> Allowed:
     """Every output that an accumulation of the class, the epilogue and one rounding to the output's dtype may give.
 
-    tensor_scale: the product of both sides' tensor scales; a kernel may apply it to the sum or to its terms.
+    tensor_scale: the product of both operands' tensor scales; a kernel may apply it to the sum or to its terms.
     """
     epilogue = epilogue or Epilogue()
     fmt = OUTPUTS[out_dtype]

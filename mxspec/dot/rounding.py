@@ -70,7 +70,7 @@ def lowest_bit(x: Float64s) -> npt.NDArray[np.int16]:
 
 
 def step_to_odd(nearest: Float64s, remainder: npt.NDArray[np.int8]) -> Float64s:
-    """float64 rounded to odd: of the two beside a number that is none, the one whose last bit is set.
+    """float64 rounded to odd: of the two neighbours of a number that is no float64, the one whose last bit is set.
 
     remainder: sign of the number minus the nearest float64. What has been rounded to odd can be rounded once more, to at most
     51 bits, without having been rounded twice.

@@ -52,7 +52,7 @@ def simulate_product(
     parts apart.
     """
     if a.rest is not None or b.rest is not None:
-        raise ValueError("a side's numbers are sums of two; pass affine_factor a contract other than exact")
+        raise ValueError("an operand's numbers are sums of two; pass affine_factor a contract other than exact")
     if accumulator.group:
         return _add_groups(a, b, accumulator)
     fmt = SUM_FORMATS[accumulator.precision]

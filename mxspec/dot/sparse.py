@@ -1,4 +1,4 @@
-"""A sparse side: two of four numbers of any kind, or two of four pairs, at the places that metadata name."""
+"""A sparse operand: two of four numbers of any kind, or two of four pairs, at the places that metadata name."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _make_dense(
     dense: npt.NDArray[Any], fmt: str | BlockFormat | AffineFormat, scales: object, offsets: object, rule: Sparsity,
     contract: str | AffineContract, tensor_scale: float,
 ) -> Factor:  # fmt: skip
-    """The side without its metadata, code 0 where nothing is kept."""
+    """The operand without its metadata, code 0 where nothing is kept."""
     if isinstance(fmt, str) and fmt in PLAIN_DTYPES:
         if dense.dtype != PLAIN_DTYPES[fmt]:
             raise TypeError(f"kept numbers are {dense.dtype}; pass {fmt}, as fmt says")

@@ -22,13 +22,13 @@ from mxspec.dot.rounding import Float64s, lowest_bit, step_to_odd
 from mxspec.environment import check_environment
 from mxspec.roundoff import product_errors
 
-#: Length of the runs along k whose lowest bits and exponents are looked at together.
+#: Length of the runs along k whose lowest bits and exponents are examined together.
 _RUN = 16
 #: Rows whose runs are reduced together.
 _ROWS = 32
 #: Outputs that are added one by one; more are added by slices.
 _FEW = 4096
-#: Errors of products are found in float64 where these are multiples of 2**_LEAST and their sides below _MOST.
+#: Errors of products are found in float64 where these are multiples of 2**_LEAST and their operands below _MOST.
 _LEAST, _MOST = -1074, 2.0**500
 #: Products of slices that are added; a matrix that needs more is added output by output.
 _PARTS_AT_MOST = 96
@@ -62,7 +62,7 @@ class Sums:
     special: npt.NDArray[np.int8]
     #: Products in each sum.
     k: int
-    #: At least the sum of the powers of two at which hardware aligns the products; None: not asked for.
+    #: At least the sum of the powers of two at which hardware aligns the products; None: not requested.
     aligned: Float64s | None = None
 
     @property
@@ -81,7 +81,7 @@ def sum_products(a: Factor, b: Factor) -> Sums:
     Raises ValueError where the k differ.
     """
     if a.k != b.k:
-        raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both sides of a product have one k, their last axis")
+        raise ValueError(f"a has k = {a.k} and b has k = {b.k}; both operands of a product have one k, their last axis")
     left, right, exponents, k = pair_parts(a, b)
     masks = (None if f.kept is None else np.tile(f.kept, left.shape[1] // max(f.k, 1)) for f in (a, b))
     special = _find_special(left, right, *masks)
@@ -115,7 +115,7 @@ def sum_alignments(a: Factor, b: Factor) -> Float64s:
 
 
 def pair_parts(a: Factor, b: Factor) -> tuple[Float64s, Float64s, tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]], int]:
-    """Both sides with each part of the one before each part of the other along k, their exponents, and how many roundings
+    """Both operands with each part of the one before each part of the other along k, their exponents, and how many roundings
     of terms and partial sums a kernel may make of them."""
     check_environment()
     if a.rest is None and b.rest is None:
@@ -128,7 +128,7 @@ def pair_parts(a: Factor, b: Factor) -> tuple[Float64s, Float64s, tuple[npt.NDAr
 
 
 def _list_parts(factor: Factor) -> list[tuple[Float64s, npt.NDArray[np.int16]]]:
-    """A side's parts, each with its exponents; the rest is aligned no lower than the values are."""
+    """An operand's parts, each with its exponents; the rest is aligned no lower than the values are."""
     if factor.rest is None:
         return [(factor.values, factor.exponents)]
     own = np.frexp(np.where(np.isfinite(factor.rest), factor.rest, 0))[1] - 1
@@ -139,7 +139,7 @@ def _list_parts(factor: Factor) -> list[tuple[Float64s, npt.NDArray[np.int16]]]:
 def _find_special(
     a: Float64s, b: Float64s, kept_a: npt.NDArray[np.bool_] | None, kept_b: npt.NDArray[np.bool_] | None
 ) -> npt.NDArray[np.int8]:
-    """What each output is where a side holds NaN or infinities; what was dropped meets none of them."""
+    """What each output is where an operand holds NaN or infinities; what was dropped meets none of them."""
     found = np.full((len(a), len(b)), Special.FINITE, np.int8)
     where = ~(np.isfinite(a).all(axis=0) & np.isfinite(b).all(axis=0))
     if not where.any():
@@ -158,7 +158,7 @@ def _find_special(
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """For each number of a side [rows, places] whether it is of a kind: 1 or 0. What was dropped is of none."""
+    """For each number of an operand [rows, places] whether it is of a kind: 1 or 0. What was dropped is of none."""
 
     kept: Float32s
     nan: Float32s
@@ -182,7 +182,7 @@ def _meet(left: _Kinds, right: _Kinds, *pairs: tuple[str, str]) -> npt.NDArray[n
 
 
 def _reduce_runs(a: npt.NDArray[np.int16], b: npt.NDArray[np.int16], smaller: np.ufunc, nothing: int) -> npt.NDArray[np.int16]:
-    """For each output the least, or largest, sum of what its products' sides have; by runs along k, so a bound of it."""
+    """For each output the least, or largest, sum of what its products' factors have; by runs along k, so a bound of it."""
     runs = [smaller.reduceat(x, range(0, x.shape[1], _RUN), axis=1) if x.shape[1] else x for x in (a, b)]
     result = np.full((len(a), len(b)), nothing, np.int16)
     columns = np.ascontiguousarray(runs[1].T)

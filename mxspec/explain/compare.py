@@ -40,7 +40,7 @@ class Divergence:
 def compare_blocks(a: BlockExplanation, b: BlockExplanation) -> Divergence | None:
     """The first step where two explanations of the same block part; None where they do not.
 
-    A step counts when it moves bits. What differs on the way to equal bits is looked at only if all bits are
+    A step counts when it moves bits. What differs on the way to equal bits is examined only if all bits are
     equal, and is then reported with `visible` false.
 
     Raises ValueError for explanations of different formats or inputs.

@@ -25,7 +25,7 @@ from mxspec.rounding import DETERMINISTIC, NanPolicy, Overflow, Rounding, ZeroPo
 from mxspec.tensorscale import TensorScale
 
 #: Lanes of a failing block that get a sentence of their own.
-_LANES_TOLD = 3
+_MOST_LANES = 3
 
 
 def explain_difference(
@@ -41,7 +41,7 @@ def explain_difference(
     """Where a returned block parts from a profile, in sentences; none where every bit is the profile's.
 
     The scale has a sentence, and so has each of the first wrong lanes. Codes are judged under the returned
-    scale, so that a wrong scale is told once. Where a simple mistake would give what was returned, the
+    scale, so that a wrong scale is reported once. Where a simple mistake would give what was returned, the
     sentence ends in "as if ...".
 
     Raises ValueError for another number of codes than k, and as `explain_block` does.
@@ -63,13 +63,13 @@ def explain_difference(
     wrong = [lane for lane, code in zip(under.lanes, got, strict=True) if lane.code != code]
     if sentences:
         sentences.append(_codes_sentence(e, under, got, amax))
-    told = [_lane_sentence(under, lane, got[lane.lane]) for lane in wrong[:_LANES_TOLD]]
+    lanes = [_lane_sentence(under, lane, got[lane.lane]) for lane in wrong[:_MOST_LANES]]
     if not sentences or not _fits_another_scale(e, got_scale, got, amax):
-        sentences += told
-        if len(wrong) > _LANES_TOLD:
+        sentences += lanes
+        if len(wrong) > _MOST_LANES:
             sentences.append(_rest_sentence(under, wrong, got))
         mistakes = " or ".join(_matching_mistakes(under, got)[:2]) if wrong else ""
-        if mistakes and (len(wrong) > 1 or mistakes not in told[0]):
+        if mistakes and (len(wrong) > 1 or mistakes not in lanes[0]):
             sentences.append(f"every code is as if {mistakes}")
     return tuple(sentences)
 
@@ -209,7 +209,7 @@ def _lane_sentence(e: BlockExplanation, lane: LaneExplanation, got: int) -> str:
 
 
 def _rest_sentence(e: BlockExplanation, wrong: Sequence[LaneExplanation], got: Sequence[int]) -> str:
-    rest = wrong[_LANES_TOLD:]
+    rest = wrong[_MOST_LANES:]
     guesses = {_guess_code(e, lane, got[lane.lane]) for lane in wrong}
     words = f"{len(rest)} more wrong {'lane' if len(rest) == 1 else 'lanes'}, from lane {rest[0].lane} on"
     return words + (f"; all {len(wrong)}: {guesses.pop()}" if len(guesses) == 1 else "")

@@ -16,7 +16,7 @@ from mxspec.reals import Real, make_real
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What an expression came to: its value, the exact result before rounding, and what it rests on."""
+    """The result of an expression: its value, the exact result before rounding, and what it rests on."""
 
     expr: Expr
     result: Real

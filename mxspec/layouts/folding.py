@@ -35,7 +35,7 @@ class _Fold:
     #: Bits of what is joined.
     bits: int
     #: Whether it is the last axis, whose items are neighbours.
-    beside: bool
+    adjacent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Folding:
         items: Words = rows.reshape(-1, *(sizes[n] for n in names[1:]))
         for fold in self.folds:
             after = _UNSIGNED[max(fold.bits * fold.size, 8)]
-            if fold.beside and fold.bits == 4:
+            if fold.adjacent and fold.bits == 4:
                 items = pack_items(items, NIBBLES_LOW).view(after)[..., 0]
-            elif fold.beside:
+            elif fold.adjacent:
                 items = np.ascontiguousarray(items).view(after)[..., 0]
             elif run := _run(items, fold):
                 whole = _widen(items, fold.axis + 1, run)
@@ -107,10 +107,10 @@ class Folding:
     def _split(self, words: Words) -> Bytes:
         for fold in reversed(self.folds):
             before = _UNSIGNED[max(fold.bits, 8)]
-            if fold.beside and fold.bits == 4:
+            if fold.adjacent and fold.bits == 4:
                 data = np.ascontiguousarray(words)[..., None].view(np.uint8)
                 words = unpack_items(data, NIBBLES_LOW)
-            elif fold.beside:
+            elif fold.adjacent:
                 words = np.ascontiguousarray(words)[..., None].view(before)
             else:
                 shape = list(words.shape)

@@ -42,7 +42,7 @@ class Padding(StrEnum):
     REFUSED = "refused"
     #: The shape is rounded up, and the bytes between are part of the layout.
     SPECIFIED = "specified"
-    #: The shape is rounded up, and nobody may look at the bytes between.
+    #: The shape is rounded up, and the bytes between are undefined.
     UNSPECIFIED = "unspecified"
 
 
@@ -147,7 +147,7 @@ class Layout:
     padding: Padding = Padding.REFUSED
     #: What `pack` writes as the code of padding items.
     fill: int = 0
-    #: What lies in bits that hold no code at all; None: nobody may look at them.
+    #: What lies in bits that hold no code at all; None: they are undefined.
     gap: int | None = None
     #: The matrix is stored as one row, so that rows may begin within a byte.
     flat: bool = False
@@ -265,7 +265,7 @@ class Layout:
         return tuple(found)
 
     def mask(self, shape: tuple[int, ...], *, items_only: bool = False) -> Bytes:
-        """Which bits of the packed bytes mean something: 0 bits are padding or gaps that nobody may look at.
+        """Which bits of the packed bytes mean something: 0 bits are padding or gaps of undefined content.
 
         items_only: leave out padding and gaps that are specified, too.
         """
@@ -340,7 +340,7 @@ class Layout:
             wanted = (*arrays[-1].shape[:-1], arrays[-1].shape[-1] // field.covers)
             if array.shape != wanted or arrays[-1].shape[-1] % field.covers:
                 raise ValueError(
-                    f"{field.part} have shape {array.shape}; beside codes of shape {arrays[-1].shape} {self.name} needs one for each {field.covers} columns"
+                    f"{field.part} have shape {array.shape}; for codes of shape {arrays[-1].shape} {self.name} needs one for each {field.covers} columns"
                 )
         return arrays
 

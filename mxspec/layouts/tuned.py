@@ -81,7 +81,7 @@ def _pack_nibbles(codes: Bytes, combine: Callable[[npt.NDArray[Any]], npt.NDArra
 
 
 def _unpack_nibbles(data: Bytes, left: int, right: int) -> Bytes:
-    """Pairs of codes of bytes: each byte beside itself, moved by these numbers of bits, less what is not a nibble."""
+    """Pairs of codes of bytes: each byte next to itself, shifted by these numbers of bits, less what is not a nibble."""
     pairs = np.empty(data.size, "<u2")
     moved = np.empty(min(_CHUNK, data.size), "<u2")
     for start in range(0, data.size, _CHUNK):

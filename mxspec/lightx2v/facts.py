@@ -33,7 +33,7 @@ TILE = (128, 4)
 #: In place of a scale type's name: four bytes of a row to one word, and plain bytes.
 SCALE_VIEWS = ("int32", "uint8")
 
-#: The kernel template with `UE8M0_SF = true`, which the library's host function never asks for: blocks of 16 with E8M0 scales,
+#: The kernel template with `UE8M0_SF = true`, which the library's host function never uses: blocks of 16 with E8M0 scales,
 #: still times the global scale. Its test that the scale is not 0 never fails, since byte 00 is 2**-127.
 UE8M0 = Profile(
     id="lightx2v-0.0.1/mxfp4-16/ue8m0",
@@ -107,7 +107,7 @@ class Product:
     n: int
 
 
-#: mxfp6_mxfp8 names its sides in the other order: a is MXFP8, b is MXFP6. Its host function asks for a k of 16, and CUTLASS then
+#: mxfp6_mxfp8 names its operands in the other order: a is MXFP8, b is MXFP6. Its host function asks for a k of 16, and CUTLASS then
 #: for the 128 of six-bit operands; MXFP8's asks for 16 as well, which is half a block.
 NVFP4_MM = Product(name="cutlass_scaled_nvfp4_mm", a=NVFP4, b=NVFP4, k=32, n=32)
 MXFP4_MM = Product(name="cutlass_scaled_mxfp4_mm", a=MXFP4, b=MXFP4, k=128, n=128)

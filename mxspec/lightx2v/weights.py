@@ -126,7 +126,7 @@ class MMWeightNvfp4:
         self.input_global_scale = self.alpha = None
 
     def calibrate_x_absmax(self, *batches: Any) -> None:
-        """See batches of inputs, beside those seen before, and take scale and alpha for their largest magnitude.
+        """See batches of inputs, in addition to those seen before, and take scale and alpha for their largest magnitude.
 
         Args:
             batches: Arrays as `apply` takes them, of any shape; or `RunningAmax`, of another process say. `numpy.float32([5.0])` is a

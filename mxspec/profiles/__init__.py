@@ -62,7 +62,7 @@ __all__ = [
 _SCHEMA, _NORMATIVE = "schema", "normative"
 
 _profiles: dict[str, Profile] = {}
-#: Held while profiles are added: two threads may ask for a library's profile first.
+#: Held while profiles are added: two threads may request a library's profile first.
 _lock = RLock()
 
 
@@ -95,7 +95,7 @@ def _load(module: str) -> None:
 
 @lru_cache(maxsize=1)
 def _load_stacks() -> None:
-    """Register the descriptive profiles; done when one is first asked for, so that `import mxspec` stays quick.
+    """Register the descriptive profiles; done when one is first requested, so that `import mxspec` stays quick.
 
     Every other module of this package holds an implementation's, as a tuple PROFILES; they are found, and listed by the
     modules' names.
@@ -139,7 +139,7 @@ def get_profile(profile: str | Profile | None, fmt: str | BlockFormat) -> Profil
     """The profile of this name, checked to cover the format; None gives the format's default.
 
     A name may be short: the library without its version and as many parts of the path as are needed, if one profile of the
-    format alone is meant (`gfloat`, `torchao/rceil`). A short name that comes to mean two is refused, never guessed.
+    format alone is meant (`gfloat`, `torchao/rceil`). A short name that has become ambiguous is refused, never guessed.
 
     Raises ValueError, with the names that may be meant, when there is none, when a short name means several, or when the
     profile does not cover the format.

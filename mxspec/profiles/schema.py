@@ -28,7 +28,7 @@ class Evidence(StrEnum):
     COMPILED = "compiled"
     #: The source was read.
     READ = "read"
-    #: Somebody who read the source said so.
+    #: From reading the source.
     SECOND_HAND = "second-hand"
 
 

@@ -72,7 +72,7 @@ def pack_sparse(
 
 
 def unpack_sparse(values: npt.ArrayLike, metadata: npt.ArrayLike) -> Codes:
-    """The dense codes uint8 [K, N] of words that `pack_sparse`, or somebody else, packed.
+    """The dense codes uint8 [K, N] of words packed by `pack_sparse` or elsewhere.
 
     Raises TypeError where they are not 32-bit words, ValueError for an illegal nibble, with its place in K and N, or shapes that
     do not fit each other.

@@ -32,7 +32,7 @@ class GroupScales:
     """One scale to `group` neighbours of the dense K; the group of a kept code is that of its dense position.
 
     The number of a code q is q x scale; with zero points (q - zero) x scale; with biases q x scale + bias. It is exact, and
-    rounded once to the type asked for. Scales of another format are decoded first: `mxspec.decode(codes, "e8m0")`.
+    rounded once to the type requested. Scales of another format are decoded first: `mxspec.decode(codes, "e8m0")`.
     """
 
     #: Neighbours along the dense K that share a scale: a multiple of the 4 (pairs: 8) of a sparse group, and a divisor of K.

@@ -40,7 +40,7 @@ def test_findings_are_one_where_what_is_told_is() -> None:
     assert even.facts(1, 2) != even.facts(1, 3)
     others = (
         replace(WRONG, calls=ShownCalls(Stand.LAST)), replace(WRONG, calls=ShownCalls(Stand.LAST, (3, 5))),
-        replace(WRONG, beside=Neighbour(before=True, code=3)), replace(WRONG, sign="negative"), even, WRONG,
+        replace(WRONG, neighbour=Neighbour(before=True, code=3)), replace(WRONG, sign="negative"), even, WRONG,
     )  # fmt: skip
     assert len({other.facts(1, 2) for other in others}) == len(others)
 

@@ -209,7 +209,7 @@ def test_sparse_rows_of_ones_are_multiplied_where_they_are_kept() -> None:
         ("int4-g32-bias-float16/awq-zeros", "no zero points"), ("int8-g32-zero-float16/awq-zeros", "zero points of 4 bits"),
         ("int4-g32-bias-float16/128x4", "scales of one byte"), ("int8-g32-bias-float16/awq", "codes of 4 bits"),
         ("int3-g8-bias-float16/words", "whole 32-bit words"), ("mxfp4/metal-marlin-metadata", "is not sparse"),
-        ("mxfp4-2to4/ggml-mxfp4", "beside their scales"), ("float16-2to4/nibble-low", "are plain"), ("mxfp4/words", "which is none"),
+        ("mxfp4-2to4/ggml-mxfp4", "next to their scales"), ("float16-2to4/nibble-low", "are plain"), ("mxfp4/words", "which is none"),
         ("int4-g32-zero-float16/awq+gptq", "says twice"), ("int9-g32-bias-float16", "neither a block format"), ("int4-g1024-bias-float16", "up to groups of 512"),
         ("mxfp4-2to5", "neither a block format"), ("-2to4", "neither a block format"), ("int4-g64-bias-float16/ggml-mxfp4", "scales of one byte"),
     ],

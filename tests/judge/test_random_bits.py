@@ -197,7 +197,7 @@ def test_in_matrices_of_its_own_shapes_the_words_stay_with_their_numbers() -> No
 
 def test_no_other_command_takes_its_answers_for_ones_that_repeat() -> None:
     one = target(["mxfp4"], by_words())
-    with pytest.raises(ValueError, match="quantizes stochastically, and identify asks for answers that repeat"):
+    with pytest.raises(ValueError, match="quantizes stochastically, and identify needs answers that repeat"):
         identify(one)
     with pytest.raises(ValueError, match="nothing that can be fuzzed: its quantize rounds stochastically"):
         fuzz(one, Settings(batches=1))

@@ -261,7 +261,7 @@ def main(arguments: Sequence[str]) -> int:
         plain = find_plain(fmt)
         print(f"{fmt}: {len(plain)} mutants in a plain call", file=sys.stderr, flush=True)
         for name, rule in RULES.items():
-            if fmt in rule.asks and (not arguments or name in arguments):
+            if fmt in rule.checks and (not arguments or name in arguments):
                 score = score_test(f"rule:{name}", fmt, timeout=600, repeat=1, patch=False)
                 suites.append(entry_of(name, as_dict(score), plain))
                 print({k: v for k, v in suites[-1].items() if k not in ("families", "does_not_see")}, file=sys.stderr, flush=True)

@@ -75,7 +75,7 @@ def read_contents(root: Path) -> dict[str, bytes]:
 
 
 def read_tombstones(root: Path) -> set[str]:
-    """Ids that were removed on purpose, as `file id`: by the list beside a tree and by this package's own."""
+    """Ids that were removed on purpose, as `file id`: by the list next to a tree and by this package's own."""
     paths = {root.parent / "tombstones.json", vectors_root().parent / "tombstones.json"}
     lists = [json.loads(p.read_text("ascii"))["removed"] for p in paths if p.exists()]
     return {f"{t['file']} {t['id']}" for removed in lists for t in removed}

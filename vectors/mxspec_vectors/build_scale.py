@@ -150,7 +150,7 @@ def _tables_under(numbers: Mapping[str, Sequence[int | None]], setting: int) -> 
 def _find_table(fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None) -> ScaleTable | None:
     """Magnitude bits -> the scale bytes of blocks whose other lanes are zero; None where the profile has no such form.
 
-    Zero, infinities and NaN are asked of whole blocks, where rules of their own hold. So are all maxima where the scale is
+    Zero, infinities and NaN are tested in whole blocks, where rules of their own hold. So are all maxima where the scale is
     not that of one rule: the profile tries two scales, or changes the block first.
     """
     function = _scale_function(fmt, profile, entry)
@@ -233,7 +233,7 @@ def _bfloat16_cases(fmt: BlockFormat, settings: Sequence[Setting]) -> list[dict[
 
 
 def _check_answers(fmt: BlockFormat, profiles: Sequence[Profile], document: Document) -> None:
-    """Raise VectorError where a table is not exact at a maximum that the file asks for."""
+    """Raise VectorError where a table is not exact at a maximum that the file holds."""
     tables = read_scale_tables(document)
     for number, entry in enumerate(document["tensor_scales"]):
         asked = [case["amax"] for case in document["cases"] if case.get("tensor_scale") == entry]

@@ -111,7 +111,7 @@ class QuantizeCase:
     pad: bool = False
     block: tuple[int, int] | None = None
     tensor: TensorScales | None = None
-    #: Profile id -> legal answers, canonical first; a profile that is missing says nothing of the case.
+    #: Profile id -> legal answers, canonical first; a profile that is missing does not decide the case.
     answers: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
 
@@ -176,7 +176,7 @@ class ScaleCase:
     tensor: TensorScales | None
     #: Profile id -> scale bytes.
     answers: Mapping[str, Codes]
-    #: The place of each maximum in the case, where only some are asked for.
+    #: The place of each maximum in the case, where only some are tested.
     places: tuple[int, ...] | None = None
     flags: tuple[str, ...] = ()
 
@@ -439,7 +439,7 @@ def _read_layout(entry: Mapping[str, Any], layout: Layout, masks: Mapping[str, s
 
 
 class SparseFunction(StrEnum):
-    """What a sparse case asks for."""
+    """The input of a sparse case."""
 
     PRUNE = "prune"
     COMPRESS = "compress"
@@ -590,7 +590,7 @@ def list_blocks(case: QuantizeCase, fmt: BlockFormat, array: npt.NDArray[Any]) -
 
 
 def forget_cases() -> None:
-    """Read the files again when they are next asked for: they have changed, or others have taken their place."""
+    """Read the files again on next use: they have changed, or others have taken their place."""
     for loader in (
         _build_document,
         load_quantize_cases,

@@ -80,7 +80,7 @@ def _answers_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
 
 
 def _head_of(document: Document) -> dict[str, Any]:
-    """What a whole file says beside its cases, and is of no profile."""
+    """What a whole file says in addition to its cases, and is of no profile."""
     head: dict[str, Any] = {key: document[key] for key in ("operation", "format", "nan", "masks", "padding", "zeros") if key in document}
     if document["operation"] == "encode":
         head |= {key: sorted(map(canonical_json, document[key])) for key in ("steps", "digests")}

@@ -165,7 +165,7 @@ def total_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def check_replaceable(root: Path) -> None:
-    """Raise VectorError where a folder holds anything but vectors: replacing it would destroy somebody's files."""
+    """Raise VectorError where a folder holds anything but vectors: replacing it would destroy other files."""
     if root.exists() and not root.is_dir():
         raise VectorError(f"{root} is a file; name a new folder, an empty one, or one that holds vectors")
     if not root.exists() or not any(root.iterdir()):
@@ -192,7 +192,7 @@ def _is_vector_name(name: str) -> bool:
 
 
 def write_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Replace a folder of files as a whole: everything is written to a temporary folder beside it, then renamed.
+    """Replace a folder of files as a whole: everything is written to a temporary folder next to it, then renamed.
 
     On any error (a full disk, Ctrl-C) the folder is as it was and the temporary one is gone.
     Raises VectorError where the folder holds anything but vectors.

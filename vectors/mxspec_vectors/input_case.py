@@ -43,7 +43,7 @@ def single_block(lanes: list[int], largest: int, k: int, position: int) -> tuple
 def full_block(points: list[int], largest: int, k: int, position: int, turn: int, sign: int) -> tuple[tuple[int, ...], ...]:
     """One row of k lanes: `largest` at `position`, the points around it, repeated until no lane is left.
 
-    turn: the point at which the lanes begin, so that over several blocks each point comes to lie in each lane. Signs
+    turn: the point at which the lanes begin, so that over several blocks each point lies in each lane. Signs
     alternate from `sign` on, the other way round in the next repetition.
     """
     n = len(points)

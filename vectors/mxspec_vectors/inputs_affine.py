@@ -79,7 +79,7 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
 
     yield GroupInput("worked-example", "mixture", _fill([bits(v) for v in WORKED_EXAMPLE], group))
 
-    # Every code once, in an order in which no two neighbours are alike: whoever moves a value is seen.
+    # Every code once, in an order in which no two neighbours are alike, so that a moved value shows.
     yield spread("every-code", "position", lambda i: (i * 7 + i // (bins + 1)) % (bins + 1), "position-code")
     yield spread("every-code-negative", "position", lambda i: -((i * 5 + 1) % (bins + 1)), "position-code")
     for place in (0, 1, group // 2, group - 1):
@@ -95,7 +95,7 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
     yield spread("mostly-negative", "affine-range", lambda i: Fraction(i * 29 % group, 64) - 3, "affine-range", "negative-scale")
     yield spread("mostly-positive", "affine-range", lambda i: 3 - Fraction(i * 29 % group, 64), "affine-range", "negative-scale")
 
-    # Midpoints between codes, exactly, and the values beside them; the step is a power of two.
+    # Midpoints between codes, exactly, and the values next to them; the step is a power of two.
     step = Fraction(1, 4)
     ties = [bits((2 * i + 1) * step / 2) for i in range(bins)]
     ends = [bits(0), bits(bins * step)]
@@ -106,7 +106,7 @@ def _list_groups(fmt: AffineFormat) -> Iterator[GroupInput]:
             if number == 1:
                 break
 
-    # The same beside midpoints of a step that fewer bits do not hold: whoever rounds the scale on its way moves them.
+    # The same next to midpoints of a step that fewer bits do not hold: rounding the scale on the way moves them.
     odd = Fraction(513, 512)
     near = [bits((2 * i + 1) * odd / 2) for i in range(min(bins, group - 2))]
     for slug, move in (("odd-step-below", -1), ("odd-step-above", 1)):

@@ -170,7 +170,7 @@ def walking_blocks(fmt: BlockFormat) -> Iterator[Input]:
 
 
 def extreme_blocks(fmt: BlockFormat) -> Iterator[Input]:
-    """The largest and smallest numbers of float16 and of bfloat16, as maxima and beside each other; NaN of all payloads."""
+    """The largest and smallest numbers of float16 and of bfloat16, as maxima and next to each other; NaN of all payloads."""
     k = fmt.k
     half = (0x477FE000, 0x33800000, 0x387FC000, 0x38800000)  # 65504, 2**-24, the largest subnormal, the smallest normal
     brain = (0x7F7F0000, 0x00010000, 0x007F0000, 0x00800000)

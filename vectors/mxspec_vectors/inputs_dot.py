@@ -1,4 +1,4 @@
-"""The products that are asked: operands for one kind of mistake each, as choices from tables."""
+"""The products of the vectors: operands for one kind of mistake each, as choices from tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DotInput:
 
 @dataclass(frozen=True)
 class OperandWriter:
-    """What one side can be made of: entries (codes, or the bits of floats) by what they are worth."""
+    """What one operand can consist of: entries (codes, or the bits of floats) by what they are worth."""
 
     format: str
     #: The other side's format, whose blocks a plain side's powers of two follow.
@@ -396,7 +396,7 @@ class Desk:
                 yield self.make("overflow", f"overflow-{out}", "product-output", (2, 1, k), parts, out=out)
 
     def zero_blocks(self) -> Iterator[DotInput]:
-        """Zeros under a large scale beside ones."""
+        """Zeros under a large scale next to ones."""
         if not self.a.is_mx:
             return
         zero, one = self.a.of(0.0), self.a.of(1.0)

@@ -232,7 +232,7 @@ def nvfp4_reciprocal_blocks() -> Iterator[Input]:
 
 
 def nvfp4_narrow_end_blocks() -> Iterator[Input]:
-    """bfloat16 blocks of the smallest numbers, also under tensor scales: flushed inputs beside kept ones."""
+    """bfloat16 blocks of the smallest numbers, also under tensor scales: flushed inputs next to kept ones."""
     k = 16
     for number, (name, field) in enumerate((n, f) for n in (None, "odd", "tiny", "subnormal") for f in (0, 1, 2, 8)):
         largest = field << 23 | (0x7F0000, 0x400000)[number % 2]
@@ -248,7 +248,7 @@ def nvfp4_narrow_end_blocks() -> Iterator[Input]:
 
 
 def nvfp4_narrow_blocks() -> Iterator[Input]:
-    """Blocks that bfloat16 and float16 hold, with and without a tensor scale: maxima just beside those whose scale is a
+    """Blocks that bfloat16 and float16 hold, with and without a tensor scale: maxima adjacent to those whose scale is a
     tie, and lanes on both sides of each boundary between codes.
     """
     k = 16

@@ -1,7 +1,7 @@
 """Scale rules as tables of steps: from which block maximum on a block gets which scale byte.
 
 The maximum is the only lane of its block that is not zero. Most tables are step functions of the model, complete by its
-search; where a profile tries two scales, the function is asked at every bfloat16 magnitude and bisected between them.
+search; where a profile tries two scales, the function is evaluated at every bfloat16 magnitude and bisected between them.
 """
 
 from __future__ import annotations

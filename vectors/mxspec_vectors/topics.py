@@ -90,7 +90,7 @@ _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 _OPEN = {
     "nan", "inf", "zero-sign", "low-end", "affine-profile", "tie-choice", "zero-metadata", "illegal-metadata",
 }  # fmt: skip
-#: Topics about a call, its layout or its random bits: of these OCP says nothing, whatever the format.
+#: Topics about a call, its layout or its random bits: OCP does not cover these, whatever the format.
 _CONTRACT = {
     "tensor-scale",
     "given-scale",
@@ -180,7 +180,7 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
     """How binding a topic's requirement is for an operation and a format.
 
     OCP MX v1.0 binds MX blocks and their elements. Section 5.3 has FP8 elements follow OFP8, which turns a NaN into a NaN.
-    Of NVFP4, of calls, of memory and of stochastic rounding in blocks it says nothing: these are contracts.
+    Of NVFP4, of calls, of memory and of stochastic rounding in blocks it has no rule: these are contracts.
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """

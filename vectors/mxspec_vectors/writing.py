@@ -1,4 +1,4 @@
-"""Files written as a whole: under temporary names beside them, synced, and renamed when all are written."""
+"""Files written as a whole: under temporary names in the same folder, synced, and renamed when all are written."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file as a whole: to a temporary name beside it, then renamed."""
+    """Write a file as a whole: to a temporary name in the same folder, then renamed."""
     write_files({path: data})
 
 
 def write_files(contents: Mapping[Path, bytes], *, sync: bool = True) -> None:
-    """Write files as a whole: all to temporary names beside them, and only when all are written are they renamed.
+    """Write files as a whole: all to temporary names in the same folder, and only when all are written are they renamed.
 
     A link is followed, an existing file keeps its mode, a new one gets that of the user's umask. What is no regular file (a
     device, a FIFO, a descriptor under /dev) is written into, after all else.
@@ -91,7 +91,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _write_into(path: Path, data: bytes) -> None:
-    """Into a device, a FIFO or a socket's descriptor; a FIFO that nobody reads is an error, and not a wait."""
+    """Into a device, a FIFO or a socket's descriptor; a FIFO without a reader is an error, and not a wait."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "wb") as stream:
         os.set_blocking(handle, True)
@@ -135,7 +135,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_tree(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Replace a folder of files as a whole: everything is written to a temporary folder beside it, then the two change names.
+    """Replace a folder of files as a whole: everything is written to a temporary folder next to it, then the two change names.
 
     On any error (a full disk, Ctrl-C) the folder is as it was and the temporary one is gone.
     """

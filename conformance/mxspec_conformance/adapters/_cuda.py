@@ -1,4 +1,4 @@
-"""Adapters' targets on an NVIDIA GPU: the code of the targets on the CPU, told another device."""
+"""Adapters' targets on an NVIDIA GPU: the code of the targets on the CPU, on another device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from mxspec_conformance.adapters.registry import Adapter, Kept, Profiles
 
-#: What answers depend on beside the library itself.
+#: What answers depend on in addition to the library itself.
 _BENEATH = ("torch", "triton")
 
 

@@ -1,6 +1,6 @@
 """MLIR's constant folding of arith.extf from the small floats: what a compiler puts in place of a decoded constant.
 
-A module that decodes every code that is asked is canonicalized by mlir-opt, and the bits of the float32 constants are read from
+A module that decodes every requested code is canonicalized by mlir-opt, and the bits of the float32 constants are read from
 what remains. It folds no casts that round (`arith.truncf`), so there is no `encode`, and none of a signaling NaN.
 """
 
@@ -30,8 +30,8 @@ class _Folding:
 
     def __init__(self) -> None:
         self._program = _SOURCE.find()
-        told = self._run("--version", "")
-        found = re.search(r"LLVM version (\S+)", told)
+        version = self._run("--version", "")
+        found = re.search(r"LLVM version (\S+)", version)
         self.VERSION = found[1] if found else "unknown"
 
     def _run(self, option: str, text: str) -> str:

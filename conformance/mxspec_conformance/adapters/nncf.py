@@ -1,7 +1,7 @@
 """NNCF, OpenVINO's compressor of weights, on the CPU: its NumPy reference of MXFP4, MXFP8 and NVFP4.
 
 NNCF takes the reference for weights of fewer than 10,000 elements, and OpenVINO's operators for larger ones; here the reference
-is asked whatever the size. It returns elements as floats, whose codes are found exactly, and a float32 scale, which is a power
+is called whatever the size. It returns elements as floats, whose codes are found exactly, and a float32 scale, which is a power
 of two for MX. The tensor scale of NVFP4 is NNCF's `global_scale` (the decode kind), which it derives from the block scales; given
 from outside it enters as the scale of the block scales' own quantization.
 """

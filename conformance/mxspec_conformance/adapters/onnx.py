@@ -1,6 +1,6 @@
 """ONNX's Cast to and from the small floats: ONNX's own reference evaluator, and ONNX Runtime on the CPU.
 
-Both are asked the same model. Cast to FLOAT8E8M0 has three round modes (`up` by default in the operator, asked here by the
+Both run the same model. Cast to FLOAT8E8M0 has three round modes (`up` by default in the operator, tested here by the
 rounding that is wanted); the others round to nearest even, saturating or not. ONNX Runtime has no Cast of FLOAT4E2M1 on the CPU
 and does not know the 6-bit types.
 """
@@ -127,7 +127,7 @@ class _Runtime(_Cast):
 
 
 _ONNX = Library(name="onnx", requires="onnx", imports="onnx", packages=("onnx==1.23.2",))
-#: It is asked models that onnx makes.
+#: It runs models that onnx makes.
 _ORT = Library(name="onnxruntime", requires="onnxruntime and onnx", imports="onnxruntime", packages=("onnxruntime==1.31.1", "onnx==1.23.2"))
 
 ADAPTERS = (

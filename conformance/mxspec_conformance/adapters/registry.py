@@ -1,7 +1,7 @@
 """The libraries that the judge has targets for, found in the modules of this package.
 
 A module states its targets as data in the tuple `ADAPTERS`. It imports its library in the function that makes a target and
-nowhere else, so that whoever reads what is known imports no library.
+nowhere else, so that reading what is known imports no library.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Library:
     distribution: str | None = None
     #: Where it is taken from instead.
     source: Source | None = None
-    #: What pip is asked for in the environment in which the library is compared with its profiles.
+    #: What pip installs in the environment in which the library is compared with its profiles.
     packages: tuple[str, ...] = ()
     #: The same, without what these ask for in turn: their requirements would replace torch or bring GPU packages.
     bare_packages: tuple[str, ...] = ()
     #: Needs neither a GPU nor torch; light libraries share one environment.
     light: bool = False
-    #: An earlier release of its packages, judged beside the pinned one: what changed between the two is a trend.
+    #: An earlier release of its packages, judged next to the pinned one: what changed between the two is a trend.
     earlier: tuple[str, ...] = ()
 
     def is_here(self) -> bool:
@@ -112,7 +112,7 @@ class Adapter:
     profiles: Profiles | Callable[[Any], Profiles] = field(default_factory=dict)
     #: The same for calls without a tensor scale, of formats that have one.
     profiles_one_level: Profiles = field(default_factory=dict)
-    #: What pip is asked for to judge it as it is after the pinned release, where that changed: a release that is to come is a trend, too.
+    #: What pip installs to judge it as it is after the pinned release, where that changed: a release that is to come is a trend, too.
     later: tuple[str, ...] = ()
     #: Of a target on a GPU: the name of that on the CPU with which it shares its code.
     counterpart: str = ""

@@ -93,7 +93,7 @@ class _Products:
         self.PRODUCT_SHAPES = dict(zip("mnk", way.multiples, strict=True))
         if way.tf32:
             self.CONTRACT = "tf32"
-        # What torch allows by default is narrower than what this project asks about.
+        # What torch allows by default is narrower than what this project tests.
         torch.backends.cuda.matmul.allow_tf32 = way.tf32
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False

@@ -197,7 +197,7 @@ def _join(parts: list[Any], blocks: int, rows: int) -> Any:
 
 
 class _Products:
-    """`torch.mm` of two MX tensors, emulated: both are dequantized in one dtype; NVFP4 weights beside plain activations."""
+    """`torch.mm` of two MX tensors, emulated: both are dequantized in one dtype; NVFP4 weights with plain activations."""
 
     def __init__(self, dtype: str) -> None:
         import torch
@@ -247,7 +247,7 @@ def _require_layout(layout: str, known: str) -> None:
 
 _LIBRARY = Library(name="torchao", requires="torchao", imports="torchao", packages=(TORCH, "torchao==0.18.0"))
 
-#: In this commit EVEN gives some finite blocks the scale byte FF. The C++ kernels are not asked for: USE_CPP=0 leaves them out.
+#: In this commit EVEN gives some finite blocks the scale byte FF. The C++ kernels are not used: USE_CPP=0 leaves them out.
 _LATER = (TORCH, "torchao @ git+https://github.com/pytorch/ao@36027d82d1")
 
 _MODES = ("floor", "rceil", "even", "ceil")

@@ -22,7 +22,7 @@ class Agreement:
     """Profiles of a format, pair by pair."""
 
     profiles: tuple[str, ...]
-    #: Blocks that both are asked, and those on which they give the same canonical answer, [profiles, profiles].
+    #: Blocks that both define, and those on which they give the same canonical answer, [profiles, profiles].
     asked: npt.NDArray[np.int64]
     same: npt.NDArray[np.int64]
 
@@ -105,7 +105,7 @@ def _read_block(known: Mapping[str, Any]) -> tuple[tuple[int, ...], int | None]:
 
 
 def _ask_all(fmt: str, questions: Iterable[_Question]) -> _Answers:
-    """Scale byte and codes of the first lanes; each profile is asked once about all blocks of one tensor maximum."""
+    """Scale byte and codes of the first lanes; each profile is evaluated once for all blocks of one tensor maximum."""
     block = get_block(fmt)
     together: dict[tuple[str, int | None], list[tuple[int, ...]]] = defaultdict(list)
     for profile, lanes, form in questions:

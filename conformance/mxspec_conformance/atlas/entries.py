@@ -15,7 +15,7 @@ from mxspec_conformance.render.clean import clean
 from mxspec_conformance.results.conclusion import Stand, conclude
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
 
-#: Columns of the matrix beside the block formats.
+#: Columns of the matrix in addition to the block formats.
 ELEMENTS_COLUMN, LAYOUTS_COLUMN = "elements", "layouts, sparse"
 #: What a reader wants to see first.
 _WORST_FIRST = (

@@ -15,7 +15,7 @@ from mxspec_vectors.files import write_file
 if TYPE_CHECKING:
     import jinja2
 
-#: The page and the script beside it, which it loads.
+#: The page and the script that it loads.
 PAGE_NAME, SCRIPT_NAME = "explorer.html", "explorer.js"
 _FOLDER = Path(__file__).parent
 _PAGE, _TARGET = _FOLDER / "explorer_page.js", _FOLDER / "explorer_target.js"
@@ -28,7 +28,7 @@ def write_explorer_script() -> bytes:
 
 
 def write_target(folder: Path) -> Path:
-    """Write the judged program into a folder that exists: `target.js`, and the arithmetic beside it. Returns its path.
+    """Write the judged program into a folder that exists: `target.js`, and the arithmetic next to it. Returns its path.
 
     The arithmetic is byte for byte the beginning of the page's script.
     """
@@ -75,6 +75,6 @@ def describe_explorer(verdict: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def render_explorer(environment: jinja2.Environment, verdict: Mapping[str, Any] | None) -> bytes:
-    """The page by itself, without the site's navigation; environment: has the templates of this room."""
+    """The page by itself, without the site's navigation; environment: has the templates of this package."""
     text = environment.get_template("explorer.html.j2").render(title="Explorer", base="explorer_base.html.j2", **describe_explorer(verdict))
     return text.strip().encode("utf-8") + b"\n"

@@ -106,7 +106,7 @@ def read_findings(document: Mapping[str, Any], source: str) -> list[Finding]:
 
 
 def show_finding(finding: Finding, entries: Iterable[Entry]) -> Shown:
-    """A finding beside its results.
+    """A finding with its results.
 
     Raises ValueError where no result shows it: then it is no longer true, or never was.
     """

@@ -1,7 +1,7 @@
 """Profiles as one JavaScript file without a library, generated from the profiles' own expressions.
 
 The file holds data and `explorer_runtime.js`. Every operation of an expression is one node of a table, with the domain in which its result is
-rounded; the runtime computes them in that order, float32 by Math.fround. Formats, rules and layouts are data beside them.
+rounded; the runtime computes them in that order, float32 by Math.fround. Formats, rules and layouts are data in the same file.
 """
 
 from __future__ import annotations

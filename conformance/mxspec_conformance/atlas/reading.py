@@ -1,4 +1,4 @@
-"""Committed JSON files as one collection: results of implementations, and what other commands measured beside them."""
+"""Committed JSON files as one collection: results of implementations, and what other commands measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHERS = {
 
 @dataclass(slots=True)
 class Collection:
-    """All that a site is made of."""
+    """All data of a site."""
 
     entries: list[Entry] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

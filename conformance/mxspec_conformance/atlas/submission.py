@@ -1,4 +1,4 @@
-"""A result that is to join the atlas: what it must say, and a random tenth of its cases asked again."""
+"""A result that is to join the atlas: what it must say, and a random tenth of its cases run again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mxspec_conformance.results.report import Report, Verdict
 from mxspec_vectors.cases import load_decode_cases, load_encode_cases, load_quantize_cases, load_scale_cases
 from mxspec_vectors.files import list_result_digests
 
-#: One case of so many is asked again.
+#: One case of so many is run again.
 SHARE = 10
 #: What every result says of where it was made.
 _SURROUNDINGS = ("time", "python", "platform", "machine", "mxspec", "numpy", "ml_dtypes")
@@ -84,7 +84,7 @@ def _list_lacking(entry: Entry) -> Iterator[str]:
 
 
 def choose_tenth(document: Mapping[str, Any]) -> Selection:
-    """A tenth of the cases of every file: drawn by the result itself, so that whoever makes it cannot choose them."""
+    """A tenth of the cases of every file: drawn by the result itself, so that its author cannot choose them."""
     seed = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
     chance = random.Random(seed)
     labels: dict[tuple[str, str], frozenset[str]] = {}
@@ -107,7 +107,7 @@ def _draw(cases: Sequence[Any], chance: random.Random) -> Iterator[str]:
 
 
 def ask_again(entry: Entry, target: Any, *, timeout: float = 60.0) -> tuple[Report, list[Disagreement]]:
-    """The target asked the tenth anew, and where that contradicts the result.
+    """The report of a new run of the tenth, and where it contradicts the result.
 
     Raises TargetError where the target does not load.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 #: Rows of one table that are drawn; the rest is counted.
 MOST_ROWS = 400
-#: What is said of a document beside its tables, by key.
+#: The text of a document in addition to its tables, by key.
 _FACTS = ("what", "about", "note", "command", "time", "seconds", "cpu_seconds", "python", "numpy", "mxspec", "vectors", "commit")
 
 

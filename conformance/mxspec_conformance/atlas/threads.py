@@ -38,7 +38,7 @@ class ShownThread:
     lanes: Sequence[Lane]
     #: What else failed: a value, a code, a byte.
     answers: Sequence[Answer]
-    #: What was asked, without what the lanes show.
+    #: The input, without what the lanes show.
     facts: Sequence[tuple[str, str]]
 
     @property
@@ -89,8 +89,8 @@ def _format_of(requirement: Requirement, label: str) -> ScalarFormat | None:
 def _draw(text: str, fmt: ScalarFormat | None, other: str) -> Word | None:
     """The bits that a text holds: a code of a format, or a float32."""
     if fmt is not None:
-        found, beside = _CODE.match(text), _CODE.match(other)
-        return None if found is None else draw_code(int(found[1], 16), fmt, None if beside is None else int(beside[1], 16))
+        found, compared = _CODE.match(text), _CODE.match(other)
+        return None if found is None else draw_code(int(found[1], 16), fmt, None if compared is None else int(compared[1], 16))
     number = _FLOAT.search(text)
     return None if number is None else draw_float(int(number[1], 16))
 

@@ -158,7 +158,7 @@ def compare_blocks(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Which blocks [n, k] with scales [n] are equal in bits, and in values: zeros of either sign, and of any scale, are one.
 
-    fold: the code that stands for each of 256; k is a multiple of 8. Only blocks that differ are looked at twice.
+    fold: the code that stands for each of 256; k is a multiple of 8. Only blocks that differ are compared twice.
     """
     words = [np.ascontiguousarray(a).view(np.uint64) for a in (due, codes)]
     equal: npt.NDArray[np.bool_] = (words[0] == words[1]).all(axis=1) & (due_scales == scales)

@@ -37,7 +37,7 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the file or the configuration beside it says of how a tensor was quantized."""
+    """What the file or the configuration next to it says of how a tensor was quantized."""
 
     #: The profile's id of a contract, or the name of a library.
     name: str
@@ -65,7 +65,7 @@ class Observed:
     """What of a tensor's bytes tells profiles apart."""
 
     blocks: int
-    #: Blocks with a NaN or an infinity, which are not asked.
+    #: Blocks with a NaN or an infinity, which are not examined.
     special: int
     #: Smallest and largest scale byte of the others; None: there are none.
     scale_bytes: tuple[int, int] | None
@@ -126,7 +126,7 @@ class Attribution:
     path: Path
     source: Path | None
     tensors: tuple[TensorAttribution, ...]
-    #: Block-quantized tensors that were not looked at, and why.
+    #: Block-quantized tensors that were not examined, and why.
     skipped: Mapping[str, str]
     #: What contradicts the numeric contract of a file as a whole: it cannot be read, or names what there is not.
     remarks: tuple[Remark, ...] = ()

@@ -32,7 +32,7 @@ def attribute(
 
     path: a GGUF or safetensors file, an index of shards, or a folder. source: the checkpoint with the weights before
     quantization, under the same names; then every profile's bits are compared, block by block. formats: as for `lint`.
-    progress: told which tensor is looked at. Data are read in runs; memory does not grow with the checkpoint, save for the
+    progress: called with the tensor that is examined. Data are read in runs; memory does not grow with the checkpoint, save for the
     block scales of one tensor where there is a source.
 
     Raises ContainerError where a file is damaged or cannot be read.

@@ -1,6 +1,6 @@
 """What a profile can leave in the bytes of a tensor: computed from the profile's arithmetic, nothing of it is written by hand.
 
-Asked is the block maximum alone: which scale byte it gets, and which code its own lane. Over all float32 magnitudes these two
+Examined is the block maximum alone: its scale byte, and the code of its own lane. Over all float32 magnitudes these two
 are step functions, so that a search finds every pair that occurs (`mxspec.stepfunctions`). A block of a file whose scale byte
 and largest code are no such pair was not made by the profile from finite weights.
 """
@@ -66,7 +66,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """All that the scale byte and the code of a maximum depend on: profiles that share it are asked once."""
+    """All that the scale byte and the code of a maximum depend on: profiles that share it are evaluated once."""
 
     scale: ScaleRule
     scaled: Expr

@@ -1,4 +1,4 @@
-"""One campaign from its target to its report: work items, their answers, what they come to. `fuzz` and `prove` are two procedures."""
+"""One campaign from its target to its report: work items, their answers, their verdicts. `fuzz` and `prove` are two procedures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mxspec_vectors.files import NUMERIC_OPERATIONS, vector_digest
 
 
 class Procedure(ABC):
-    """How a campaign goes: what is asked, in which order, and what becomes of the answers."""
+    """How a campaign goes: which work items it runs, in which order, and what follows from the answers."""
 
     #: How the command and the reports are called.
     command: ClassVar[str]
@@ -30,7 +30,7 @@ class Procedure(ABC):
 
     @abstractmethod
     def plan(self, session: TargetSession, spec: Any) -> dict[str, Any]:
-        """List the work items; what, beside command and target, names the campaign in its state file.
+        """List the work items; what, in addition to command and target, names the campaign in its state file.
 
         spec: what workers open: the target's name, or the session of an object.
         """
@@ -41,7 +41,7 @@ class Procedure(ABC):
 
     @abstractmethod
     def conclude(self, report: Report, session: TargetSession, finished: Mapping[str, Result]) -> None:
-        """Enter what the finished work items came to."""
+        """Enter the results of the finished work items."""
 
 
 def run_campaign(

@@ -1,4 +1,4 @@
-"""One failing block, shrunk and told: what `prove` and `fuzz` show."""
+"""One failing block, shrunk and described: what `prove` and `fuzz` show."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ def nearest_profile(session: TargetSession, fmt: BlockFormat) -> tuple[Profile, 
     Raises ValueError where the target answers nothing.
     """
     observations = Observations(session, fmt)
-    asked = count_asked(observations)
-    if not asked or not answers_anything(observations):
+    compared = count_asked(observations)
+    if not compared or not answers_anything(observations):
         raise ValueError(f"{session.capabilities.name} answers nothing of {fmt.name}")
     ranked = rank_profiles(observations, mxspec.list_profiles(fmt))
     nearest = next((s for s in ranked if s.identical or s.profile.kind is Kind.NORMATIVE), ranked[0])
-    return nearest.profile, nearest.failing, asked
+    return nearest.profile, nearest.failing, compared

@@ -1,4 +1,4 @@
-"""Running the pieces: a few at a time, those that a broken worker took with it again, until done or told to stop."""
+"""Running the pieces: a few at a time, those that a broken worker took with it again, until done or stopped."""
 
 from __future__ import annotations
 

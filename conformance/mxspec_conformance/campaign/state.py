@@ -46,7 +46,7 @@ class State:
             self.repeated += 1
             return False
         self.finished[key] = result
-        # A call that had no answer is asked again by the next run: the reason may have been this machine's.
+        # A call that had no answer is made again by the next run: the reason may have been this machine's.
         if self._file is not None and not result.get("no_answer"):
             try:
                 self._file.write(_write_line(key, result))
@@ -85,7 +85,7 @@ def open_state(path: Path | None, identity: Mapping[str, Any], *, fresh: bool = 
         try:
             yield state
         finally:
-            with suppress(OSError):  # what could not be written has been told
+            with suppress(OSError):  # what could not be written has been reported
                 out.close()
 
 

@@ -22,7 +22,7 @@ class Count:
     first: Failure | None = None
     #: The profile or class of additions that explains all that differs.
     explained_by: str = ""
-    #: Calls without an answer, what they come to where nothing differs, and in words.
+    #: Calls without an answer, their verdict where nothing differs, and the note on them.
     unanswered_cases: int = 0
     unanswered: Verdict | None = None
     no_answer_note: str = ""
@@ -41,7 +41,7 @@ def judge_count(name: str, level: Level, text: str, count: Count) -> Requirement
 
 
 def judge_no_answers(kinds: Collection[str], *, timeouts: bool = False) -> Verdict:
-    """What calls without an answer come to; timeouts: whether one that took too long has a verdict of its own."""
+    """The verdict on calls without an answer; timeouts: whether one that took too long has a verdict of its own."""
     if all(kind == FailureKind.UNSUPPORTED for kind in kinds):
         return Verdict.UNSUPPORTED
     return Verdict.TIMEOUT if timeouts and FailureKind.TIMEOUT in kinds else Verdict.ERROR

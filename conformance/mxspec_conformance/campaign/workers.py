@@ -61,7 +61,7 @@ def open_workers(jobs: int = 1, dask: str | None = None, pool: Pool | None = Non
     """Workers: a pool that the caller has, and keeps; those of the Dask scheduler at an address; or `jobs` processes (1: this
     one).
 
-    Raises ImportError, saying what to install, where Dask is asked for and missing.
+    Raises ImportError, saying what to install, where Dask is requested and missing.
     """
     if pool is not None:
         own = pool

@@ -31,7 +31,7 @@ class CheckpointFormatType(BlockFormatType):
 
 
 class ConventionChoice(click.Choice[str]):
-    """A convention to write; forms that are refused are refused with their reason."""
+    """A convention to write; a form that is refused is reported with the reason."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name."""

@@ -42,7 +42,7 @@ def attribute(checkpoint: Path, source: Path | None, formats: tuple[str, ...], s
     With --source every profile's bits are compared with the stored ones, block by block; found are also weights that were
     quantized twice, and wrong tensor scales.
 
-    Exit code: 0 if nothing contradicts the metadata or the source, 1 if something does, 2 if nothing could be looked at.
+    Exit code: 0 if nothing contradicts the metadata or the source, 1 if something does, 2 if nothing could be examined.
     """
     from mxspec_conformance.cli.console import make_console, show_progress
 
@@ -59,7 +59,7 @@ def print_attribution(found: Attribution, console: Console, *, show_all: bool) -
     """One checkpoint."""
     console.print(Text(clip(str(found.path), 1000), style="bold"), soft_wrap=True)
     if not found.tensors:
-        console.print("no block-quantized tensor that can be looked at; `mxspec footprint` shows what the file holds")
+        console.print("no block-quantized tensor can be examined; `mxspec footprint` shows what the file holds")
     for number, tensors in enumerate(_join_alike(found)):
         if number:
             console.print()
@@ -68,7 +68,7 @@ def print_attribution(found: Attribution, console: Console, *, show_all: bool) -
         console.print(Text.assemble(("skipped  ", "yellow"), f"{clip(base, 200)}: {clip(why, 400)}"), soft_wrap=False)
     for remark in found.remarks:
         _line(console, remark.topic.value, remark.text, "bold red")
-    if not found.tensors:  # nothing was asked, so nothing is confirmed
+    if not found.tensors:  # nothing was examined, so nothing is confirmed
         return
     remarks = len(found.remarks) + sum(len(t.remarks) for t in found.tensors)
     if len(found.tensors) > 1:
@@ -83,7 +83,7 @@ def print_attribution(found: Attribution, console: Console, *, show_all: bool) -
 
 
 def _join_alike(found: Attribution) -> Iterator[list[TensorAttribution]]:
-    """Tensors of which the same is to be said, in the order of the first of each."""
+    """Groups of tensors with the same findings, in the order of their first."""
     joined: dict[object, list[TensorAttribution]] = {}
     for t in found.tensors:
         standings = tuple(sorted((c.profile, c.standing) for c in t.candidates))
@@ -175,7 +175,7 @@ def _describe(t: TensorAttribution) -> Iterator[str]:
     if values:
         yield f"largest values {min(values):g} to {max(values):g} x scale"
     if o.special:
-        yield f"{o.special} blocks with NaN or infinity, not asked"
+        yield f"{o.special} blocks with NaN or infinity, not examined"
     maxima = {c.maximum.dtype: c.maximum for c in t.candidates if c.maximum is not None and c.standing is not Standing.EXCLUDED}
     if t.tensor_scale is not None:
         narrow = next((maxima[d] for d in ("bfloat16", "float16", "float32") if d in maxima), None)

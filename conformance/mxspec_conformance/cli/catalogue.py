@@ -22,7 +22,7 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT
 from mxspec_conformance.render.profile import list_profile_rows
 from mxspec_conformance.render.rows import Row, Rows
 
-#: Columns of a terminal from which on a target's description stands beside its name, not below.
+#: Columns of a terminal from which on a target's description stands next to its name, not below.
 WIDE = 80
 
 
@@ -36,8 +36,8 @@ def targets(as_json: bool) -> None:
         return
     console = make_console()
     if console.width < WIDE:
-        told = [Row((Text(n), Text("yes" if i else "no")), (Text(about, style="dim"),)) for n, i, about in rows]
-        console.print(Rows(("target", "installed"), told))
+        lines = [Row((Text(n), Text("yes" if i else "no")), (Text(about, style="dim"),)) for n, i, about in rows]
+        console.print(Rows(("target", "installed"), lines))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("target", no_wrap=True)

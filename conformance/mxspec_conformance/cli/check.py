@@ -69,9 +69,9 @@ from mxspec_vectors.topics import Level
 )  # fmt: skip
 @click.option(
     "--total-timeout", type=SECONDS, default=TOTAL_SECONDS, show_default=True,
-    help="Timeout of all calls together, in seconds; what is not asked by then is a timeout.",
+    help="Timeout of all calls together, in seconds; calls not made by then are timeouts.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="So many targets are judged at a time.")
+@click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Number of targets that are judged at a time.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
 def check(
     targets: tuple[str, ...],
@@ -177,7 +177,7 @@ def check(
     if json_file is not None and str(json_file) != "-":
         contents[json_file] = text.encode("ascii")
     problem: OSError | None = None
-    try:  # before anything is printed: whoever reads it may stop
+    try:  # before anything is printed: the reader of the output may stop
         write_files(contents)
     except OSError as error:
         problem = error
@@ -197,9 +197,9 @@ def _explain_nothing(report: Report, wanted: Wanted) -> str:
     """Why nothing that was requested has a verdict."""
     if report.requirements:
         return "; ".join(f"{r.id} is not judged: {r.note}" for r in report.requirements[:8])
-    told = report.target["capabilities"]
+    capabilities = report.target["capabilities"]
     lists = ("formats", "elements", "layouts", "sparse_formats", "affine", "products")
-    return wanted.explain_nothing(str(name) for key in lists for name in told.get(key, ()))
+    return wanted.explain_nothing(str(name) for key in lists for name in capabilities.get(key, ()))
 
 
 def _show_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], begun: Sequence[Report], *, printed: bool) -> None:
@@ -216,7 +216,7 @@ def _show_stopped(targets: Sequence[str], found: Sequence[Report | TargetError],
 
 
 def _tell_stopped(targets: Sequence[str], found: Sequence[Report | TargetError], *, quick: bool, files: bool) -> str:
-    """What became of the run, and how it is made again."""
+    """What an interrupted run leaves, and how to run it again."""
     left = targets[len(found) :]
     words = (
         f"stopped; {len(found)} of {len(targets)} targets are judged, not {', '.join(left)}"

@@ -29,7 +29,7 @@ CHOSEN_BY = {"asked": "requested", "claimed": "claimed", "nearest": "nearest", "
 
 
 class _Trimmed(io.TextIOBase):
-    """A stream without the blanks with which tables fill their lines; whoever prints prints whole lines."""
+    """A stream without the blanks with which tables fill their lines; only whole lines are printed."""
 
     _BLANKS = re.compile(r"[ \t]+((?:\x1b\[[0-9;]*m)*)(?=\r?\n)")
 
@@ -62,14 +62,14 @@ class _Trimmed(io.TextIOBase):
 def make_console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or 80 columns where there is none; lines end without blanks."""
     columns = os.environ.get("COLUMNS", "")
-    asked = int(columns) if columns.isdecimal() else 0
-    width = None if sys.stdout.isatty() and not asked else min(max(asked, 40), 1000) if asked else 80
+    requested = int(columns) if columns.isdecimal() else 0
+    width = None if sys.stdout.isatty() and not requested else min(max(requested, 40), 1000) if requested else 80
     stream = sys.stderr if stderr else sys.stdout
     return CleanConsole(file=cast(TextIO, _Trimmed(stream)), width=width, highlight=False, soft_wrap=False, markup=False)
 
 
 class CleanConsole(Console):
-    """A console that obeys nobody's texts but its own styles: names of files and tensors, too, may hold escape sequences.
+    """A console that applies its own styles alone: names of files and tensors may hold escape sequences.
 
     It cuts nothing off: numbers and code that are longer than a line go on in the terminal's next one.
     """

@@ -57,7 +57,7 @@ def _explain_checked(
 ) -> BlockExplanation:
     """An explanation; "auto" takes the tensor scale of the whole array.
 
-    Raises ValueError, worded for the command line, if profile and tensor scale do not fit.
+    Raises ValueError, with a message for the command line, if profile and tensor scale do not fit.
     """
     rules = get_profile(profile, fmt)
     if scale is None and rules.one_level is None:

@@ -28,12 +28,12 @@ from mxspec_conformance.cli.explain_input import load_arrays
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import make_factor, make_sides, read_contract
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
-from mxspec_conformance.render.product import Per, describe_side, explain_product_lines
+from mxspec_conformance.render.product import Per, describe_operand, explain_product_lines
 from mxspec_conformance.targets.errors import is_refusal
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
 from mxspec_vectors.reading import read_json
 
-#: Parts of a side, as arrays are named behind a_ and b_; a plain side's `values` may be called a or b alone.
+#: Parts of an operand, as arrays are named behind a_ and b_; a plain operand's `values` may be called a or b alone.
 _PARTS = tuple(f.name for f in fields(Numbers) if f.name != "spec")
 #: What else a file of arrays may hold.
 _OTHERS = ("alpha", "beta", "c", "bias", "returned")
@@ -68,7 +68,7 @@ def explain_stored(stored: StoredProduct, options: ProductOptions = ProductOptio
         epilogue=Epilogue(**case.options), returned=None if returned is None else float(returned[0]),
     )  # fmt: skip
     lines = explain_product_lines(
-        e, describe_side(case.a, e.row), describe_side(case.b, e.column), contract=contract, per=options.per, whole=options.whole
+        e, describe_operand(case.a, e.row), describe_operand(case.b, e.column), contract=contract, per=options.per, whole=options.whole
     )
     return e, lines
 
@@ -142,7 +142,7 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     if unknown:
         raise ValueError(f"unknown array {unknown[0]!r}; known are {', '.join(sorted(known))}")
     sides = [
-        _make_side(own, {p: arrays[f"{name}_{p}"] for p in _PARTS if f"{name}_{p}" in arrays}, name)
+        _make_operand(own, {p: arrays[f"{name}_{p}"] for p in _PARTS if f"{name}_{p}" in arrays}, name)
         for name, own in (("a", spec.a), ("b", spec.b))
     ]
     out_dtype = options.out_dtype or "float32"
@@ -154,7 +154,7 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     case = ProductCase(topic="interval", label=product, a=sides[0], b=sides[1], out_dtype=out_dtype, options=given)
     (m, k), (n, other) = sides[0].shape, sides[1].shape
     if k != other:
-        raise ValueError(f"a has k = {k} and b has k = {other}; both sides of a product have one k, their last axis")
+        raise ValueError(f"a has k = {k} and b has k = {other}; both operands of a product have one k, their last axis")
     for name, shape in (("c", (m, n)), ("bias", (n,)), ("returned", (m, n))):
         if name in arrays and arrays[name].shape != shape:
             raise ValueError(f"{name} has shape {arrays[name].shape}; it needs {shape}")
@@ -164,19 +164,19 @@ def read_arrays(product: str, file: Path | None, named: Sequence[str], options: 
     return StoredProduct(case=case, place=place, accumulator=DEFAULT_ACCUMULATOR, contract=EXACTLY, returned=returned)
 
 
-#: Parts that a side has to have; a sparse one has metadata, too.
+#: Parts that an operand has to have; a sparse one has metadata, too.
 _NEEDED = {OperandKind.PLAIN: ("values",), OperandKind.BLOCK: ("codes", "scales"), OperandKind.AFFINE: ("codes", "scales", "offsets")}
 
 
-def _make_side(spec: OperandSpec, parts: dict[str, Any], name: str) -> Numbers:
+def _make_operand(spec: OperandSpec, parts: dict[str, Any], name: str) -> Numbers:
     needed = (*_NEEDED[spec.kind], *(() if spec.sparsity is None else ("metadata",)))
-    words = f"a side of {spec.text} has {', '.join(f'{name}_{p}' for p in needed)}"
+    needs = f"an operand {spec.text} has {', '.join(f'{name}_{p}' for p in needed)}"
     missing = [part for part in needed if part not in parts]
     if missing:
-        raise ValueError(f"{name}_{missing[0]} is missing; {words}")
+        raise ValueError(f"{name}_{missing[0]} is missing; {needs}")
     unused = [part for part in parts if part not in needed and (part != "tensor_scale" or spec.kind is not OperandKind.BLOCK)]
     if unused:
-        raise ValueError(f"unknown array '{name}_{unused[0]}'; {words}")
+        raise ValueError(f"unknown array '{name}_{unused[0]}'; {needs}")
     if spec.kind is OperandKind.PLAIN:
         parts["values"] = _as_float(parts["values"], spec.format, f"{name}_values")
     if spec.kind is OperandKind.AFFINE:
@@ -190,7 +190,7 @@ def _make_side(spec: OperandSpec, parts: dict[str, Any], name: str) -> Numbers:
     except (TypeError, ValueError) as error:
         if not is_refusal(error):
             raise
-        raise ValueError(f"side {name}: {error}") from error
+        raise ValueError(f"operand {name}: {error}") from error
     return numbers
 
 

@@ -182,7 +182,7 @@ def show_campaign(campaign: Campaign, console: Console) -> None:
 
 
 def _show_amount(report: Report, result: FormatResult, console: Console) -> None:
-    """What a format or product was judged by, and how much was asked."""
+    """What a format or product was judged by, and how much was tested."""
     total = report.details["totals"][result.format]
     console.print(
         Text(f"{report.target['name']} {report.target['version']}: {result.format} against {result.judged_against} "

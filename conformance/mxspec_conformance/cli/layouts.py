@@ -98,7 +98,7 @@ def _hold(layout: Layout, items: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _find_places(layout: Layout, item: tuple[int, int], shape: tuple[int, int]) -> list[dict[str, Any]]:
-    """Where an item of the main part lies, and, beside codes, the scale of its block.
+    """Where an item of the main part lies, and, for codes, the scale of its block.
 
     Raises ValueError for an item outside the shape.
     """

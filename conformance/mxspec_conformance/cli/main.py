@@ -88,7 +88,7 @@ class Command(click.Group):
         with heed_signals():
             try:
                 return super().main(args, *more, **extra)
-            except Exception as error:  # nobody foresaw it: it must not look like a verdict
+            except Exception as error:  # unforeseen: it must not look like a verdict
                 report_defect(error, sys.argv[1:] if args is None else args)
                 sys.exit(EXIT_DEFECT)
             finally:
@@ -117,7 +117,7 @@ class Command(click.Group):
         except MemoryError as error:
             fail(f"out of memory; {error}" if str(error) else "out of memory")
         except BrokenPipeError:
-            raise  # whoever reads our output has stopped (`| head`); click exits quietly
+            raise  # the reader of our output has stopped (`| head`); click exits quietly
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             fail(f"{place}{error.strerror or error}{'; nothing was changed' if isinstance(error, NothingWritten) else ''}")

@@ -62,7 +62,7 @@ def need_jinja2(_: click.Context, __: click.Parameter, value: Path | None) -> Pa
 
 
 class DurationType(click.FloatRange):
-    """A time that is positive and has an end: no clock knows how to wait for NaN, infinity or 1e300."""
+    """A positive, finite time: no clock can wait for NaN, infinity or 1e300."""
 
     def __init__(self, most: float) -> None:
         super().__init__(min=0, max=most, min_open=True)
@@ -178,7 +178,7 @@ def campaign_options(timeout: float, about_state: str) -> Callable[[F], F]:
     """The options of long computations: state, workers, result, and how the target runs.
 
     timeout: the default of --timeout, in seconds.
-    about_state: what --state does beside resuming, for its help.
+    about_state: what --state does in addition to resuming, for its help.
     """
     options = (
         click.option("--state", type=OUTPUT_FILE, help=about_state),

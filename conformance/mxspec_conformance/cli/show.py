@@ -1,4 +1,4 @@
-"""`mxspec show`: one case of the vectors: what is asked, what every profile answers, what a target returns."""
+"""`mxspec show`: one case of the vectors: its input, the answer of every profile, and what a target returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mxspec_vectors.reading import read_json
 
 @click.command(cls=FileCommand)
 @click.argument("case")
-@click.option("--against", type=TARGET, metavar="TARGET", help="Ask this target, and show what it returns.")
+@click.option("--against", type=TARGET, metavar="TARGET", help="Call this target, and show what it returns.")
 @click.option("--profile", help="Show the answer of this profile; default: the format's default.")
 @click.option("--out", type=OUTPUT_FILE, help="Write the case's input as .npy, in the dtype in which it is given.")
 @click.option("--result", type=INPUT_FILE, help="A JSON result of `check`: show what it holds of CASE, a call of the judge's own, too.")
@@ -28,7 +28,7 @@ from mxspec_vectors.reading import read_json
 def show(
     case: str, against: str | None, profile: str | None, out: Path | None, result: Path | None, timeout: float, in_process: bool
 ) -> None:
-    """Open a CASE of a report, and ask a target again.
+    """Open a CASE of a report, and call a target with it again.
 
     An id is written as in a report, with the lane or dtype that follows it: `tie-even-e0-1-ab12cd34ef`,
     `ID[3]`, `ID@bfloat16`, `ID@rtz[3]`, `table-one-level-scale-7f`, `code-0d`. Where several formats hold it, all are shown.

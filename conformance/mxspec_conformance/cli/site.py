@@ -70,7 +70,7 @@ def site(results: tuple[Path, ...], out: Path, docs: Path | None) -> None:
             f"{_count(len(collection.older), 'result')} of a name, version and device that a newer result has, left out: "
             f"{_list_sources(collection.older)}; give each implementation its own NAME or VERSION to show all"
         )
-    # Last and on a line of its own: whoever looks at nothing else sees where to go on.
+    # Last and on a line of its own: the next step must not be missed.
     click.echo(f"open {out / 'index.html'} in a browser: the matrix")
 
 

@@ -1,4 +1,4 @@
-"""What a command stands on: its standard streams, and the signals that end it."""
+"""A command's standard streams, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 
 def open_missing_streams() -> None:
-    """Give a standard stream that is closed an end that goes nowhere: the next file opened would take its number."""
+    """Open closed standard streams on the null device: the next file opened would take their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -89,7 +89,7 @@ def settle_stdout() -> str:
 
 @contextlib.contextmanager
 def until_closed() -> Iterator[None]:
-    """Printing that ends without a word where nobody reads any more (`| head`)."""
+    """Printing that ends without a message when the reader has gone (`| head`)."""
     try:
         yield
         sys.stdout.flush()

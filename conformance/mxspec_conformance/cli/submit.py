@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command(cls=FileCommand)
 @click.argument("result", type=INPUT_FILE)
 @click.option("--into", required=True, type=OUTPUT_FOLDER, help="Folder of results that `mxspec site` reads.")
-@click.option("--target", type=TARGET, help="The target of the result: a random tenth of the cases is asked again.")
+@click.option("--target", type=TARGET, help="The target of the result: a random tenth of the cases is run again.")
 @click.option("--timeout", type=SECONDS, default=60.0, show_default=True, help="Seconds that one call may take.")
 def submit(result: Path, into: Path, target: str | None, timeout: float) -> None:
     """Check a result and file it for the site.
@@ -35,7 +35,7 @@ def submit(result: Path, into: Path, target: str | None, timeout: float) -> None
     if not isinstance(document, dict):
         fail(f"{result} holds no result; pass a file that `mxspec check --json` wrote")
     entry = read_submission(document, str(result))
-    words = ", not asked again"
+    words = ", not run again"
     if target is not None:
         try:
             again, disagreements = ask_again(entry, target, timeout=timeout)
@@ -43,10 +43,10 @@ def submit(result: Path, into: Path, target: str | None, timeout: float) -> None
             fail(str(error))
         if disagreements:
             for d in disagreements[:10]:
-                click.echo(f"{d.requirement}: the result says {d.stated}, asked again it is {d.found}" + (f" ({d.case})" if d.case else ""))
+                click.echo(f"{d.requirement}: the result says {d.stated}, run again it is {d.found}" + (f" ({d.case})" if d.case else ""))
             fail(f"{target} does not give what {result} says; run `mxspec check {target} --json {result}` again")
         count = sum(r.cases for r in again.requirements)
-        words = f", {count:,} cases asked again and equal"
+        words = f", {count:,} cases run again, all equal"
         document["details"] = {**document.get("details", {}), "submission": {"asked_again": count}}
     path = into / f"{entry.slug}.json"
     if path.exists() and not _is_of(entry, path):

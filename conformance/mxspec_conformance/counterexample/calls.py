@@ -29,7 +29,7 @@ ARRANGED_ROWS = 67
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: what is asked, and how."""
+    """One call: its blocks, and how they are passed."""
 
     kind: CallKind
     #: Which blocks of the batch, in order.
@@ -56,7 +56,7 @@ class Call:
         return f"{self.kind} ({details[self.kind]})" if self.kind in details else self.kind
 
     def blocks(self, x: Float32s) -> Float32s:
-        """The blocks [n, k] that are asked."""
+        """The blocks [n, k] that are passed."""
         chosen: Float32s = x[self.rows]
         if self.negate:
             chosen = -chosen
@@ -82,7 +82,7 @@ def ask_blocks(
     session: TargetSession, space: SampleSpace, blocks: Float32s, *, width: int = 1, axis: int = -1,
     arrangement: str = "contiguous",
 ) -> tuple[Codes, Codes]:  # fmt: skip
-    """Scales [n] and codes [n, k] of blocks [n, k], asked as rows of `width` blocks, or as columns; raises CallError."""
+    """Scales [n] and codes [n, k] of blocks [n, k], passed as rows of `width` blocks, or as columns; raises CallError."""
     k = space.fmt.k
     x = space.as_input(blocks).reshape(-1, width * k)
     options = scale_argument(session, space)
@@ -141,7 +141,7 @@ class Relations:
 
 
 def relate(relations: Relations, space: SampleSpace, call: Call, x: Float32s, base: tuple[Any, Any], got: tuple[Any, Any]) -> None:
-    """Enter what a call's answers say beside the first call's, `base`, about the target alone."""
+    """Enter what a call's answers, compared with the first call's, `base`, show about the target alone."""
     scales, codes = base[0][call.rows], base[1][call.rows]
     if call.kind is CallKind.NEGATED:
         element = space.fmt.element

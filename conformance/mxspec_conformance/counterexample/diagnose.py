@@ -1,4 +1,4 @@
-"""What a failing block depends on: it is moved, scaled, turned and called otherwise, and what makes it right again is told."""
+"""What a failing block depends on: it is moved, scaled, turned and called otherwise until it is right."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ShownCalls:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The lane beside the wrong one that has to hold something."""
+    """The lane adjacent to the wrong one, and the code that it must hold."""
 
     #: Whether it is the lane before.
     before: bool
@@ -82,8 +82,8 @@ class Cause:
     calls: ShownCalls | None
     #: Only with this sign (`positive`, `negative`), or "".
     sign: str
-    #: Beside which code it shows only.
-    beside: Neighbour | None = None
+    #: The adjacent code without which it does not show.
+    neighbour: Neighbour | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -101,9 +101,9 @@ class Cause:
         )
 
     def facts(self, expected: int, returned: int) -> tuple[object, ...]:
-        """All that is told of a finding; two of which it is the same are one."""
+        """All that a report says of a finding; two with the same facts are one."""
         return (
-            self.part, group_lanes(self.lanes), self.scales, self.pattern, self.calls, self.beside, self.sign, expected, returned,
+            self.part, group_lanes(self.lanes), self.scales, self.pattern, self.calls, self.neighbour, self.sign, expected, returned,
         )  # fmt: skip
 
     def explains(self, mismatch: Mismatch, sign_bit: int) -> bool:
@@ -149,11 +149,11 @@ def diagnose(prober: Prober, block: Float32s, pattern: CallPattern, seen: Observ
     turned = prober.look((-block).astype(np.float32), pattern)
     lane = seen.lane if seen.lane >= 0 else int(np.argmax(np.abs(np.nan_to_num(block))))
     sign = "" if turned is not None or pattern.kind in TIED else ("negative" if np.signbit(block[lane]) else "positive")
-    beside = None if special else _beside(prober, block, pattern, seen)
-    return Cause(part=seen.part, pattern=pattern, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, beside=beside)
+    neighbour = None if special else _find_neighbour(prober, block, pattern, seen)
+    return Cause(part=seen.part, pattern=pattern, lanes=lanes, scales=scales, codes=codes, calls=calls, sign=sign, neighbour=neighbour)
 
 
-def _beside(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> Neighbour | None:
+def _find_neighbour(prober: Prober, block: Float32s, pattern: CallPattern, seen: ObservedMismatch) -> Neighbour | None:
     """Whether the wrong lane is right where its neighbours are zero, and which of them it needs."""
     lane = seen.lane
     if lane < 0 or pattern.kind in TIED:
@@ -282,8 +282,8 @@ def describe_cause(cause: Cause, seen: ObservedMismatch, nonzero: int) -> str:
         limits.append(cause.pattern.words)
     if cause.calls is not None:
         limits.append(cause.calls.words)
-    if cause.beside is not None:
-        limits.append(cause.beside.words)
+    if cause.neighbour is not None:
+        limits.append(cause.neighbour.words)
     if cause.sign:
         limits.append(f"for a {cause.sign} number")
     text = what + (", only " + ", ".join(limits) if limits else ", wherever the block stands")

@@ -224,7 +224,7 @@ def explain_scale(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_sc
 
 
 def make_snippet(case: QuantizeCase, fmt: BlockFormat, profile: Profile, want_scale: int) -> str:
-    """NumPy lines that give the expected answer; each of at most 80 columns, so that nobody wraps them."""
+    """NumPy lines that give the expected answer; each of at most 80 columns, so that no mail or issue wraps them."""
     lanes = {i: int(b) for i, b in enumerate(case.x.reshape(-1).view(np.uint32)) if b}
     given = [f"{list(lanes)}", f"[{', '.join(f'0x{b:08x}' for b in lanes.values())}]"]
     arguments = ["x.view(np.float32)", f'"{fmt.name}"', f'profile="{profile.id}"']

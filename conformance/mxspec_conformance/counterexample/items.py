@@ -86,7 +86,7 @@ def is_other_value(want: Any, value: Any, *, signs: bool) -> bool:
 
 
 class ItemProber(CallProber[npt.NDArray[Any]]):
-    """Asks a target about one item of a function."""
+    """Calls a target with one item of a function."""
 
     def __init__(self, session: TargetSession, seen: ItemFailure) -> None:
         self.session, self.seen = session, seen

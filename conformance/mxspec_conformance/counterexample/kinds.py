@@ -35,7 +35,7 @@ class PatternKind(StrEnum):
     BLOCK = "block"
     #: Among blocks of zeros.
     CALL = "call"
-    #: Beside the blocks that stood beside it.
+    #: With the blocks that were adjacent to it.
     AMONG = "among"
     ARRANGED = "arranged"
     REUSED = "reused"
@@ -45,7 +45,7 @@ class PatternKind(StrEnum):
     HISTORY = "history"
 
 
-#: Patterns whose failures depend on what was called before or beside: lanes and scales cannot be varied alone.
+#: Patterns whose failures depend on earlier calls or adjacent blocks: lanes and scales cannot be varied alone.
 TIED = (PatternKind.HISTORY, PatternKind.AMONG)
 #: Patterns in which the target sees other numbers than it was given: what is wrong then, scale or code, says nothing.
 GARBLED = (PatternKind.ARRANGED, PatternKind.REUSED)

@@ -77,7 +77,7 @@ def _given(space: SampleSpace, x: Float32s, scales: Codes) -> tuple[Codes, npt.N
 def find_wrong_special(space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: tuple[Codes, Codes]) -> Wrong | None:
     """The same for blocks with NaN, infinities or zeros: each is compared with the list of its legal answers.
 
-    Where the profile's stack is not pinned on NaN, nothing is asked of it.
+    Where the profile's stack is not pinned on NaN, nothing is required of it.
     """
     if space.profile.unspecified_nan_input_scales:
         x = np.where(np.isnan(x).any(axis=1, keepdims=True), np.float32(0), x)

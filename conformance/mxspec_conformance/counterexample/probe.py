@@ -1,4 +1,4 @@
-"""Asking whether one block is answered wrongly, in one pattern of calling: what shrinking and diagnosis are made of."""
+"""Whether one block is answered wrongly in one call pattern: the question that shrinking and diagnosis repeat."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ObservedMismatch:
 
 
 class CallProber(ABC, Generic[Seen]):
-    """Asks a target about one item (a block, a code, a number), a row of the array of a call."""
+    """Calls a target with one item (a block, a code, a number), a row of the array of a call."""
 
     #: The call's items for the pattern `among`.
     others: Rows | None = None
@@ -140,7 +140,7 @@ class CallProber(ABC, Generic[Seen]):
 
 
 class Prober(CallProber[ObservedMismatch]):
-    """Asks a target about blocks, and restarts it where its history matters."""
+    """Calls a target with blocks, and restarts it where its history matters."""
 
     def __init__(self, session: TargetSession, space: SampleSpace, restart: Callable[[], TargetSession] | None = None) -> None:
         self.session, self.space = session, space

@@ -1,4 +1,4 @@
-"""Finding a case of the vectors by the name that a report gives it, and asking a target once more."""
+"""Finding a case of the vectors by the name that a report gives it, and calling a target with it again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FoundCase:
     lane: int | None = None
 
     def is_asked_of(self, capabilities: Capabilities) -> bool:
-        """Whether a target offers what the case asks."""
+        """Whether a target offers what the case needs."""
         function = {"scale": "quantize", "stochastic": "encode_stochastic"}.get(self.operation, self.operation)
         if self.operation == "layout":
             return True
@@ -142,7 +142,7 @@ def _or_nothing(load: Callable[[str], Any], fmt: str) -> Any:
 
 
 def replay_case(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
-    """What a case asks, what a profile answers, and what a target returns.
+    """The input of a case, the answer of a profile, and what a target returns.
 
     Raises ValueError for a profile that does not know the format.
     """
@@ -167,7 +167,7 @@ def _call(replayed: Replayed, session: TargetSession | None, function: str, *arg
 
 
 def _name_dtype(found: FoundCase) -> str:
-    """The dtype that a name asks for; raises ValueError for what is none."""
+    """The dtype in a name; raises ValueError for what is none."""
     dtype = found.variant or "float32"
     if dtype not in DTYPES:
         raise ValueError(f"{found.id}: {dtype!r} is no input dtype; they are {', '.join(DTYPES)}")
@@ -175,7 +175,7 @@ def _name_dtype(found: FoundCase) -> str:
 
 
 def _list_lanes(found: FoundCase, count: int) -> list[int]:
-    """The number of a case that its name asks for, or all; raises ValueError for one that it does not have."""
+    """The number in a case's name, or all of the case's numbers; raises ValueError for one that it does not have."""
     if found.lane is not None and found.lane >= count:
         raise ValueError(f"{found.id}: the case has the numbers 0 to {count - 1}; write one of them in brackets, or none")
     return list(range(count)) if found.lane is None else [found.lane]
@@ -341,7 +341,7 @@ def _replay_affine(found: FoundCase, profile: str | None, session: TargetSession
     return shown
 
 
-#: Groups in a row, and rows, of the call that asks a sparse case again.
+#: Groups in a row, and rows, of the call that replays a sparse case.
 _SPARSE_CALL = (32, 32)
 
 

@@ -1,4 +1,4 @@
-"""A case of affine integers, found by its name and asked of a target again."""
+"""A case of affine integers, found by its name and run on a target again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mxspec_vectors.build_affine import AFFINE_FILES
 
 Values = npt.NDArray[Any]
 
-#: The group stands so often in the row that is asked: whoever takes another group's scale takes the same.
+#: How often the group stands in the row: a target that takes another group's scale takes an equal one.
 _ABREAST = 3
 
 
@@ -79,8 +79,8 @@ def declared_name(capabilities: Capabilities, fmt: str) -> str | None:
     return next((name for name in capabilities.affine if read_operand(name).format.name == fmt), None)
 
 
-def choose_reference(operation: str, fmt: str, asked: str | None, session: TargetSession | None) -> str:
-    """The profile or contract that is shown: that asked for, that claimed, or the format's default.
+def choose_reference(operation: str, fmt: str, requested: str | None, session: TargetSession | None) -> str:
+    """The profile or contract that is shown: that requested, that claimed, or the format's default.
 
     Raises ValueError where the format does not have it.
     """
@@ -91,17 +91,17 @@ def choose_reference(operation: str, fmt: str, asked: str | None, session: Targe
         claimed = offered.affine_profile if operation == "quantize_affine" else offered.affine_contract
     if operation == "quantize_affine":
         known = list(load_affine_groups(fmt)[0].answers)
-        name = asked or claimed or default_affine_profile(affine).id
+        name = requested or claimed or default_affine_profile(affine).id
     else:
         known = [c.name for c in list_contracts(affine)]
-        name = asked or claimed or "exact"
+        name = requested or claimed or "exact"
     if name not in known:
         raise ValueError(f"{name!r} does not cover {fmt}; there are {', '.join(known)}")
     return name
 
 
 def arguments_of(case: AffineGroupCase | AffineStoredCase) -> tuple[Values, ...]:
-    """What a target is asked: the group, several times in a row."""
+    """The input of the call: the group, several times in a row."""
     if isinstance(case, AffineGroupCase):
         return (np.tile(case.x, _ABREAST)[None],)
     shared = (np.tile(np.asarray(part)[None], _ABREAST)[None] for part in (case.scale, case.offset))

@@ -143,7 +143,7 @@ def find_pattern(prober: CallProber[Any], call: Call, blocks: Rows, row: int) ->
 
 
 def _find_window(prober: CallProber[Any], blocks: Rows, row: int, call: Call) -> CallPattern | None:
-    """A call of the block with those beside it, in rows as they were, as few as will do; the prober keeps them.
+    """A call of the block with those adjacent to it, in rows as they were, as few as will do; the prober keeps them.
 
     The last one is the whole call as it was: what is right in it has not been seen again.
     """

@@ -128,8 +128,8 @@ class _Search(Procedure):
         keys = sorted(finished, key=lambda key: (key.rpartition("/")[2], key))
         for subject, planned in self.jobs.values():
             by_name: dict[str, Job] = {j.name: j for j in planned}
-            asked = [(by_name[name], int(n), finished[key]) for key in keys for name, _, n in [key.rpartition("/")] if name in by_name]
-            subject.conclude(self.request, planned, asked, self.campaign)
+            done = [(by_name[name], int(n), finished[key]) for key in keys for name, _, n in [key.rpartition("/")] if name in by_name]
+            subject.conclude(self.request, planned, done, self.campaign)
 
 
 def save(folder: Path, findings: Sequence[Finding]) -> list[Path]:
@@ -145,11 +145,11 @@ def save(folder: Path, findings: Sequence[Finding]) -> list[Path]:
 
 
 def replay(path: Path, session: TargetSession, restart: Restart | None = None) -> list[Replayed]:
-    """Every case of a file, asked again.
+    """Every case of a file, run again.
 
     restart: loads the target anew, for what depends on the number of a call. Raises ValueError where the file is none of cases.
     """
     document: Any = None
-    with suppress(NotJson, UnreadableFile, OSError):  # said by what reads it as one of blocks
+    with suppress(NotJson, UnreadableFile, OSError):  # reported by the reader of blocks
         document = read_json(path)
     return next(s for s in SUBJECTS if s.owns(document)).replay(path, document, session, restart)

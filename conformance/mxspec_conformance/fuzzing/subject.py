@@ -27,7 +27,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Loads a target anew."""
+    """Reloads a target."""
 
     spec: str
     timeout: float
@@ -76,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Job(ABC):
-    """What batches are drawn from and asked of."""
+    """What batches are drawn from, and the target that gets them."""
 
     #: Added to the stream of each draw, so that no two kinds of jobs share one.
     STREAM: ClassVar[int] = 0
@@ -98,7 +98,7 @@ class Job(ABC):
 
     @property
     def pace(self) -> int:
-        """Every which batch is asked."""
+        """Every which batch is run."""
         return 1
 
     def generator(self, number: int, stream: int = 0) -> np.random.Generator:
@@ -151,7 +151,7 @@ class Coverage:
 
 
 class Dependence(StrEnum):
-    """What a wrong product or group depends on, beside its own values."""
+    """What a wrong product or group depends on, in addition to its own values."""
 
     NOTHING = "alone"
     #: The call alone is right: it is wrong after the call before it.
@@ -172,7 +172,7 @@ class Finding:
     job: Any
     topic: str
     words: str
-    #: How often it was seen, among what was looked at anew.
+    #: How often it was seen, among what was examined again.
     mismatches: int
     #: How it is called, or what it depends on, in words.
     how: str
@@ -190,7 +190,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Reduced:
-    """What became of all that was wrong."""
+    """What was wrong, reduced to causes."""
 
     findings: list[Any] = field(default_factory=list)
     #: What was not seen again, and what was not tried: mismatches, products or batches.
@@ -204,7 +204,7 @@ class Reduced:
 
 
 def count_findings(own: Sequence[Finding], cases: int, left: int = 0) -> Count:
-    """What findings of one topic come to; left: wrong ones of it whose cause was not searched for."""
+    """The count of one topic's findings; left: wrong ones of it whose cause was not searched for."""
     words = [f.words for f in own] + [f"{left} wrong blocks were not minimized"] * bool(left)
     return Count(
         cases=cases, failing=sum(f.mismatches for f in own) + left, labels=[f.failure.case[:120] for f in own],
@@ -224,7 +224,7 @@ def judge_answers(fmt: str, cases: int, no_answers: Mapping[str, Any], first: Fa
 
 @dataclass(slots=True)
 class Campaign:
-    """What a campaign came to."""
+    """The outcome of a campaign."""
 
     report: Report
     #: Causes of wrong blocks.
@@ -238,7 +238,7 @@ class Campaign:
     def enter(
         self, result: FormatResult, total: Result, reduced: Reduced, requirements: Iterable[Requirement], described: Iterable[Result]
     ) -> None:
-        """What one product or function came to; described: its causes as reports have them."""
+        """The outcome of one product or function; described: its causes as reports have them."""
         details = self.report.details
         self.report.formats.append(result)
         self.report.requirements += requirements
@@ -249,7 +249,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One case, asked again."""
+    """One case, run again."""
 
     id: str
     #: `differs`, `right`, `outdated`, or why there is no answer.
@@ -263,7 +263,7 @@ class Subject:
 
     job: type[Job]
     finding: type[Finding]
-    #: (target, job, number of the batch) -> what came of it, as plain data: the same for the same seed and number.
+    #: (target, job, number of the batch) -> its result, as plain data: the same for the same seed and number.
     ask: Callable[[TargetSession, Any, int], Result]
     #: Enters the batches of all jobs into the campaign: (request, jobs, (job, number, result) in order, campaign).
     conclude: Callable[[Request, Sequence[Any], Sequence[tuple[Any, int, Result]], Campaign], None]
@@ -271,5 +271,5 @@ class Subject:
     write: Callable[[Sequence[Any]], Mapping[str, bytes]]
     #: Whether a file's content is of this kind.
     owns: Callable[[Any], bool]
-    #: (path, its content, target, how it is loaded anew) -> its cases asked again. Raises ValueError where a case is none.
+    #: (path, its content, target, how it is loaded anew) -> its cases run again. Raises ValueError where a case is none.
     replay: Callable[[Path, Any, TargetSession, Restart | None], list[Replayed]]

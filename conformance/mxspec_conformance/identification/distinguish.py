@@ -62,7 +62,7 @@ def distinguish(a: str, b: str, fmt: str, *, dtype: str = "float32") -> Distingu
     found: list[DistinguishingInput] = []
     for search in (_search_plain_tables, _from_vectors, _search_whole_tables):
         found += search(a, b, block, step)
-        # Vectors are asked for something more ordinary; the whole tables only where nothing is found.
+        # Vectors are searched for something more ordinary; the whole tables only where nothing is found.
         if found and (search is not _search_plain_tables or min(map(_oddness, found)) == 0):
             break
     return min(found, key=lambda s: (_oddness(s), len(s.lanes), max(map(_complexity, s.lanes)), s.lanes), default=None)

@@ -26,7 +26,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
-#: Neighbouring profiles that are told apart by an input of their own.
+#: Neighbouring profiles that are separated by an input of their own.
 _NEIGHBOURS = 4
 
 
@@ -108,10 +108,10 @@ def identify(
         require_formats(capabilities, formats)
         chosen = [f for f in BLOCKS if f in capabilities.formats and (not formats or f in formats)]
         if capabilities.stochastic:
-            raise ValueError(f"{capabilities.name} quantizes stochastically, and identify asks for answers that repeat; see check")
+            raise ValueError(f"{capabilities.name} quantizes stochastically, and identify needs answers that repeat; see check")
         if not chosen or not capabilities.has("quantize"):
             what = f"none of {', '.join(formats)}" if formats else "nothing"
-            raise ValueError(f"{capabilities.name} quantizes {what}; identify asks quantize")
+            raise ValueError(f"{capabilities.name} quantizes {what}; identify needs quantize")
         found = []
         for name in chosen:
             progress(name)

@@ -46,7 +46,7 @@ def _join(values: Iterable[object]) -> str:
 
 
 _ROUNDED = (Domain.EXACT, Domain.F32, Domain.F32_FTZ, Domain.BF16, Domain.F16)
-#: What expressions are made of: (operation, domain) -> how it is written.
+#: The operations of expressions: (operation, domain) -> how it is written.
 OPERATIONS: dict[tuple[Op, Domain], str] = {
     **{(op, domain): _write_operation(op, domain) for op in Op if op is not Op.RCP for domain in _ROUNDED},
     (Op.RCP, Domain.RCP_APPROX): "mx_rcp({})",

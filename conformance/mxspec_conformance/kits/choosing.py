@@ -20,7 +20,7 @@ def order_blocks(wanted: Iterable[Iterable[str]], count: int) -> list[str]:
     """At most `count` ids. wanted: for each mistake, the blocks that find it out.
 
     A block is worth the sum over the mistakes that it finds of 2^-n, where n blocks before it find them: once, then twice, and so on, as
-    mistakes that nobody has seen resemble those that are found often. Of equal blocks the lowest id comes first.
+    unseen mistakes resemble those that are found often. Of equal blocks the lowest id comes first.
     """
     sets = [frozenset(members) for members in wanted]
     holders: dict[str, list[int]] = {}

@@ -1,7 +1,7 @@
 """Blocks as ONNX node tests: folders with a model of one node, its inputs and its outputs, as ONNX's own backend tests have them.
 
-ONNX's QuantizeLinear is given the scale; DequantizeLinear multiplies. So these ask about the element's rounding, saturation and place, and about what
-codes and E8M0 scales mean; the scale rule is no operator of ONNX. Each operator is asked with scales in float32, which opset 23 has, and with scales
+ONNX's QuantizeLinear is given the scale; DequantizeLinear multiplies. So these test the element's rounding, saturation and place, and what
+codes and E8M0 scales mean; the scale rule is no operator of ONNX. Each operator is tested with scales in float32, which opset 23 has, and with scales
 in E8M0, which opset 24 added, as is a Cast from each E8M0 byte. Blocks whose answer is open are left out.
 """
 
@@ -20,7 +20,7 @@ from mxspec_conformance.kits.runtime import FORMATS, answers_of, inputs_of
 
 #: Format -> (ONNX's element type, the rule by which blocks are scaled).
 ELEMENTS = {"mxfp4": ("FLOAT4E2M1", "mx-floor"), "mxfp8_e4m3": ("FLOAT8E4M3FN", "mx-rceil"), "mxfp8_e5m2": ("FLOAT8E5M2", "mx-floor")}
-#: What the scales are stored in -> the first opset that has it, beside blocks and FLOAT4E2M1, and the IR that it belongs to.
+#: What the scales are stored in -> the first opset that has it, and blocks and FLOAT4E2M1, and the IR that it belongs to.
 SCALES = {"FLOAT": (23, 11), "FLOAT8E8M0": (24, 12)}
 
 

@@ -53,7 +53,7 @@ class TosaSUTRunner(TosaTestRunner):  # type: ignore[misc]  # a library without 
         return bool(skipped), str(why)
 
     def runTestGraph(self) -> tuple[Any, str | None]:  # noqa: N802
-        """Ask the target, and write its results beside the test."""
+        """Call the target, and write its results next to the test."""
         arrays = [np.load(self.testDirPath / name) for name in self.testDesc["ifm_file"]]
         try:
             session = _open(self._target)

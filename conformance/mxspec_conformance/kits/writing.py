@@ -28,7 +28,7 @@ from mxspec_conformance.kits.runtime import PATTERNS
 
 #: File name -> content.
 Files = Mapping[str, bytes]
-#: What a kit holds unless it is asked for others.
+#: What a kit holds unless others are requested.
 COMMON = ("mxfp4", "mxfp8_e4m3", "nvfp4")
 #: The formats whose elements are floats of their own.
 CASTS = ("mxfp8_e5m2", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4")
@@ -40,12 +40,12 @@ _TOSA = {"mxspec_tosa_sut": "tosa_sut", "tosa_target": "tosa_target"}
 
 @dataclass(frozen=True, slots=True)
 class KitKind:
-    """A kit for one trade."""
+    """A kit for one kind of project."""
 
     what: str
     #: (formats, blocks of each) -> files.
     write: Callable[[tuple[str, ...], int], Files]
-    #: What it holds unless it is asked for others.
+    #: What it holds unless others are requested.
     formats: tuple[str, ...] = COMMON
 
 
@@ -53,7 +53,7 @@ def _pytest(formats: tuple[str, ...], size: int) -> Files:
     name = "test_mx_blocks.py"
     about = (
         f"{size} golden blocks of each of {', '.join(formats)}, and {len(PATTERNS)} call patterns. What a kit of this size finds of mistakes that were not "
-        "looked at when its blocks were chosen is published with mxspec."
+        "used to choose its blocks is published with mxspec."
     )
     blocks = {fmt: chosen_blocks(fmt, size) for fmt in formats}
     text = write_pytest_file(blocks, tuple(PATTERNS), name=name, title="Golden blocks for MX and NVFP4 quantizers", about=about)
@@ -91,7 +91,7 @@ def _products(formats: tuple[str, ...], size: int) -> Files:
     calls = {pair: [call["i"] for call in list_calls(pair)[1]] for pair in pairs}
     about = (
         f"{sum(map(len, calls.values()))} golden calls of {', '.join(pairs)}, and {len(DESIGNS)} patterns of calls that it computes. What they find of mistakes "
-        "that were not looked at when calls were chosen is published with mxspec."
+        "that were not used to choose the calls is published with mxspec."
     )
     text = write_products_file(calls, tuple(DESIGNS), name=name, title="Golden calls for products of MX and NVFP4 operands", about=about)
     return _encoded({name: text})
@@ -105,7 +105,7 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind("one pytest file that needs NumPy alone, for kernels that Python can call", _pytest),
         "products": KitKind(
-            "one pytest file that needs NumPy alone, for matrix products of two sides with block scales", _products, tuple(chosen_formats())
+            "one pytest file that needs NumPy alone, for products of two operands with block scales", _products, tuple(chosen_formats())
         ),
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind(

@@ -46,7 +46,7 @@ class LintResult:
     stored: int
     quantized: Mapping[str, int]
     findings: tuple[Finding, ...]
-    #: Whether everything was looked at: a file whose header is damaged is not looked into.
+    #: Whether everything was checked: a file whose header is damaged is checked no further.
     complete: bool
     #: What became of each tensor, where there is an original to compare with.
     comparison: Comparison | None = None
@@ -95,7 +95,7 @@ def lint(
 ) -> LintResult:
     """Look at a GGUF or safetensors file, an index of shards, or a folder that holds one of these.
 
-    formats: block formats that it holds, and a format of affine integers, where names and shapes leave that open. progress: told what is looked at.
+    formats: block formats that it holds, and a format of affine integers, where names and shapes leave that open. progress: called with what is examined.
     against: the unquantized checkpoint, with which every tensor is compared by its bits.
     profile: the id of the profile that tensors should follow; only with `against`.
 
@@ -107,7 +107,7 @@ def lint(
             raise ValueError(f"profile = {profile!r} needs the original; pass against=FILE (--against FILE)")
         profile = _find_profile(profile)
     if against is not None:
-        open_checkpoint(against)  # so that it is refused before anything is looked at
+        open_checkpoint(against)  # so that it is refused before anything is checked
     return _look(Path(path), formats, against, profile, progress)
 
 

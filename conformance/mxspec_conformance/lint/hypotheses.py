@@ -208,11 +208,11 @@ class Reading:
         """What is wrong if this is right."""
         found = [_WORD_DEPARTURES[o] for o in (self.codes, self.zeros) if o in _WORD_DEPARTURES]
         found += [_GROUP_DEPARTURES[o] for o in (self.scales, self.offsets) if o in _GROUP_DEPARTURES]
-        told = (
+        numeric = (
             (self.turned, Departure.TRANSPOSED), (self.complement, Departure.COMPLEMENT), (bool(self.step), Departure.ZERO_POINT),
             (self.negated, Departure.SIGN), (self.dtype is not None, Departure.DTYPE),
         )  # fmt: skip
-        return tuple(dict.fromkeys((*found, *(d for is_so, d in told if is_so))))
+        return tuple(dict.fromkeys((*found, *(d for is_so, d in numeric if is_so))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +248,8 @@ class AffineHypothesis:
     def as_dict(self) -> dict[str, object]:
         """The form in JSON: that of block formats, and how the parts are read where that is not the convention's."""
         plain = Reading()
-        told = {f.name: getattr(self.reading, f.name) for f in fields(Reading)}
-        read = {name: value for name, value in told.items() if value != getattr(plain, name)}
+        parts = {f.name: getattr(self.reading, f.name) for f in fields(Reading)}
+        read = {name: value for name, value in parts.items() if value != getattr(plain, name)}
         return {
             "departures": [d.value for d in self.departures], "basis": self.basis.value, "profile": self.profile,
             "scale_profile": None, "shift": self.reading.step, "tensor_scale": None, "between": self.between,

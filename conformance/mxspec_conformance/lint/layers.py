@@ -26,7 +26,7 @@ class Match(IntEnum):
 
 
 def find_entry(groups: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The entry of `config_groups` that speaks of a layer; None where none does, or nobody here can tell."""
+    """The entry of `config_groups` that speaks of a layer; None where none does, or where that is unknown."""
     best: tuple[Match, Mapping[str, Any] | None] = (Match.NONE, None)
     for entry in groups.values():
         targets = entry.get("targets") if isinstance(entry, Mapping) else None

@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
     #: The file is damaged, or a loader that follows the convention gives wrong numbers.
     ERROR = "error"
-    #: Some loaders give wrong numbers, or somebody's mistake is likely.
+    #: Some loaders give wrong numbers, or a mistake is likely.
     WARNING = "warning"
     #: Unusual, worth a look, and right in some files.
     NOTE = "note"
@@ -120,7 +120,7 @@ _OTHERS = (
     Rule("against/group", _E, "scales, zero points or biases belong to the group before or after", "store those of group g at place g"),
     Rule("against/complement", _E, "codes have their highest bit inverted: two's complement where unsigned numbers are due, or the reverse", "store code + 2^(bits - 1), without a sign"),
     Rule("against/sign", _E, "every bias has the wrong sign", "a value is q * s + b: store b, not -b"),
-    Rule("against/profile", _W, "the tensor follows another profile than the one asked for", "quantize with the profile asked for, or ask for the other"),
+    Rule("against/profile", _W, "the tensor follows another profile than the one requested", "quantize with the profile requested, or request the other"),
     Rule("against/differs", _N, "most elements follow from the original, some do not", "expected of GPTQ and other error-correcting methods; otherwise look at the first of them"),
     Rule("against/unexplained", _W, "most elements follow from the original in no way that is known", "expected of AWQ, SmoothQuant and rotations; otherwise this is not the original, or the file is damaged"),
     Rule("against/shape", _E, "the original has another shape", "compare with the checkpoint that it was made from"),
@@ -131,7 +131,7 @@ _OTHERS = (
     Rule("contract/profile", _W, "this version does not know the profile of the contract", "use the version of mxspec that the contract names"),
     Rule("contract/digest", _W, "the profile of the contract has another arithmetic in this version", "use the version of mxspec that the contract names, or quantize again"),
     Rule("contract/bits", _E, "codes and scales do not follow from the original by the profile of the contract", "quantize again; the file was edited, damaged or made from another original"),
-    Rule("config/method", _E, "the configuration beside the file names another method or format", "write quantization_config for the convention of the tensors"),
+    Rule("config/method", _E, "the configuration next to the file names another method or format", "write quantization_config for the convention of the tensors"),
     Rule("config/group", _E, "the entry of config_groups for a layer, or `ignore`, contradicts how the layer is stored", "give each format a group whose targets name its layers, and no others"),
     Rule("config/group-size", _E, "the configuration's group_size is not the format's block", "16 for NVFP4, 32 for MX"),
     Rule("config/absent", _W, "a config.json is there and has no quantization_config", "loaders take the tensors for plain ones: add it"),
@@ -141,7 +141,7 @@ _OTHERS = (
     Rule("int4/g-idx", _E, "g_idx names a group that is not there", _WRITER),
     Rule("int4/act-order", _W, "g_idx is not rising, and the configuration does not say desc_act", "set desc_act: loaders that skip g_idx give wrong numbers"),
     Rule("affine/shape", _E, "codes, scales and offsets of affine integers have dtypes or shapes that do not go together", "store them as docs/checkpoints.md lists for the convention"),
-    Rule("affine/ambiguous", _N, "the stored shapes fit several sizes of codes and groups", "say which with --format, or put config.json beside the file"),
+    Rule("affine/ambiguous", _N, "the stored shapes fit several sizes of codes and groups", "say which with --format, or put config.json next to the file"),
     Rule("affine/not-finite", _E, "scales or biases are NaN or infinite", "quantize again; with float16 scales, look for weights beyond its range"),
     Rule("affine/zero", _E, "a zero point that GPTQ's first format has no agreed form for", "write checkpoint_format gptq_v2"),
     Rule("affine/index", _E, "g_idx does not give every group the same number of columns", _WRITER),

@@ -1,4 +1,4 @@
-"""What lint looks at: a checkpoint, the configuration beside it, and what one pass over each tensor has counted."""
+"""What lint examines: a checkpoint, the configuration next to it, and what one pass over each tensor has counted."""
 
 from __future__ import annotations
 

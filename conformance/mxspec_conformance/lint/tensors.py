@@ -1,4 +1,4 @@
-"""Rules about which tensors are there, and about the configuration beside them."""
+"""Rules about which tensors are there, and about the configuration next to them."""
 
 from __future__ import annotations
 

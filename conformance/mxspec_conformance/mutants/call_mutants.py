@@ -22,7 +22,7 @@ Pair = Any
 
 
 def quantize_as(change: Callable[..., Pair]) -> Wrap:
-    """A quantize that is made of the right one: change(right, x, fmt, kwargs)."""
+    """A quantize built from the right one: change(right, x, fmt, kwargs)."""
     return around(lambda right, x, fmt, **kwargs: change(right, np.asarray(x), fmt, kwargs))
 
 

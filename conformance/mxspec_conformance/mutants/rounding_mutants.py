@@ -17,7 +17,7 @@ FP4 = ("mxfp4", "nvfp4")
 
 
 def always(mode: str) -> Step:
-    """Another rounding mode than the one asked for."""
+    """Another rounding mode than the one requested."""
     return lambda c, magnitude, negative, _: reference.round_magnitude(c, magnitude, negative, mode)
 
 

@@ -14,7 +14,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def around(change: Callable[..., Any]) -> Wrap:
-    """A function made of the right one: change(right, *its arguments)."""
+    """A function built from the right one: change(right, *its arguments)."""
 
     def wrap(right: Step) -> Step:
         @wraps(right)
@@ -45,7 +45,7 @@ class Variant:
 
 
 class Staged:
-    """A target made of steps.
+    """A target built from steps.
 
     steps: all of them by name; change: step name -> its replacement, which takes the same arguments;
     wrap: function name -> what makes the target's function of the right one. Raises ValueError for an unknown step.

@@ -20,7 +20,7 @@ from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 Codes = npt.NDArray[np.uint8]
 
-#: Blocks with another scale that are looked at lane by lane, for each chunk.
+#: Blocks with another scale that are examined lane by lane, for each chunk.
 _MAX_FORCED = 1 << 15
 
 
@@ -65,7 +65,7 @@ class PairAnswers:
             return encode_given_scale(x, usable, self.fmt, self.profile, self._steps, self._bindings)
 
     def row(self, maximum: int) -> Codes:
-        """The code of every pattern, as far as it can stand beside this maximum: 65536 entries."""
+        """The code of every pattern, as far as it can occur with this maximum: 65536 entries."""
         if self.tabulated:
             byte = int(self.scales[maximum])
             if byte not in self._rows:
@@ -113,7 +113,7 @@ class PairAnswers:
         return fold_zeros(self.fmt.element)
 
     def excuse(self, x: npt.NDArray[np.float32], scales: Codes, codes: Codes, expected: Codes) -> npt.NDArray[np.bool_]:
-        """Lanes [n, k] that a normative profile leaves open, beside the canonical code: blocks of zeros, int8's lowest."""
+        """Lanes [n, k] that a normative profile leaves open, in addition to the canonical code: blocks of zeros, int8's lowest."""
         open_lanes = np.zeros(codes.shape, bool)
         if self.profile.kind is not Kind.NORMATIVE or self.fmt.has_tensor_scale:
             return open_lanes

@@ -39,7 +39,7 @@ _TEXTS = {
 
 
 class ProofJudge:
-    """What a proof comes to."""
+    """The outcome of a proof."""
 
     def __init__(self, session: TargetSession, fmt: BlockFormat, profile: Profile, finished: Mapping[str, Result]) -> None:
         self.session, self.fmt, self.profile, self.finished = session, fmt, profile, dict(sorted(finished.items()))
@@ -50,14 +50,14 @@ class ProofJudge:
         #: What the target took for the pairs.
         self.seconds = 0.0
         self._counts: defaultdict[str, Count] = defaultdict(Count)
-        #: Topics of which not everything was asked that there is.
+        #: Topics that were tested only in part.
         self._parts: set[str] = set()
 
     @property
     def operations(self) -> list[str]:
-        """The operations that something was asked of."""
-        asked = {key.partition("/")[0] for key in self.finished}
-        return [name for kind, name in (("pairs", "quantize"), ("thresholds", "scale"), ("values", "dequantize")) if kind in asked]
+        """The operations that were tested."""
+        tested = {key.partition("/")[0] for key in self.finished}
+        return [name for kind, name in (("pairs", "quantize"), ("thresholds", "scale"), ("values", "dequantize")) if kind in tested]
 
     @property
     def deviations(self) -> list[str]:
@@ -106,7 +106,7 @@ class ProofJudge:
             count.labels.append(f"{job.name}: {first['context']}")
             count.note = first["words"]
             x = as_float32(read_block(first["block"]), job.dtype)[None]
-            # A context is no block, but where the block alone is wrong too, it is the better picture.
+            # A context is no block, but where the block alone is wrong too, it is the better example.
             count.first = self._draw(x, job.tensor, f"{first['context']} {job.name}") or Failure(
                 case=job.name, given={"call": first["context"]}, expected={}, returned={}, steps=[first["words"]]
             )
@@ -184,22 +184,22 @@ class ProofJudge:
             count.labels.append(label)
             if count.first is None:
                 count.first = self._draw(maxima_blocks(np.array([int(found["first"], 16)], np.uint32), self.fmt.k), tensor, label)
-        asked = sum(r.get("maxima", 0) for r in chunks.values())
+        tested = sum(r.get("maxima", 0) for r in chunks.values())
         self.claims.append(
             {
                 "what": "maxima", "dtype": "float32", "tensor": _describe_tensor(tensor), "changes": plain.get("changes", 0),
-                "asked": plain.get("maxima", 0), "exhaustive": asked, "of": largest, "chunks": format_chunks(map(int, chunks)),
+                "asked": plain.get("maxima", 0), "exhaustive": tested, "of": largest, "chunks": format_chunks(map(int, chunks)),
                 "digests": [r["digest"] for r in chunks.values() if "digest" in r],
             }
         )  # fmt: skip
         parts = []
-        if "maxima" in plain and asked < largest:
+        if "maxima" in plain and tested < largest:
             parts.append(
-                f"{plain['maxima']:,} asked, both sides of each of the {plain['changes']} places where the exact scale "
+                f"{plain['maxima']:,} tested, both sides of each of the {plain['changes']} places where the exact scale "
                 "changes among them: exhaustive if the target's scale is monotone between"
             )
-        if asked:
-            parts.append(f"all {largest:,} tested" if asked >= largest else f"{asked:,} of all {largest:,} tested, a part")
+        if tested:
+            parts.append(f"all {largest:,} tested" if tested >= largest else f"{tested:,} of all {largest:,} tested, a part")
         self.statements.append(f"float32 maxima{_name_tensor(tensor)}: {'; '.join(parts) or 'no answer'}")
 
     def _judge_values(self, name: str, result: Result) -> None:
@@ -225,10 +225,10 @@ class ProofJudge:
                 expected={"value": f"0x{first['expected']}"}, returned={"value": f"0x{first['returned']}"},
                 steps=[f"the value of code {code} under scale byte {scale} is another"],
             )  # fmt: skip
-        beside = ", and each 4-bit code beside every other" if self.fmt.element.bits == 4 else ""
+        pairs = ", and each 4-bit code next to every other" if self.fmt.element.bits == 4 else ""
         tensor = _tensor_bits(name)
         self.statements.append(
-            f"dequantize{_name_tensor(tensor)}: every code under every scale byte ({result['bytes']}) in every lane{beside}: "
+            f"dequantize{_name_tensor(tensor)}: every code under every scale byte ({result['bytes']}) in every lane{pairs}: "
             f"{result['values']:,} values"
         )
         self.claims.append({"what": "values", "tensor": _describe_tensor(tensor), "values": result["values"], "bytes": result["bytes"]})
@@ -244,7 +244,7 @@ class ProofJudge:
         return draw_block(self.session, self.fmt, self.profile, x, tensor_scales(tensor), label)
 
     def _draw_simplest(self, job: Job, x: npt.NDArray[np.float32], label: str) -> Failure | None:
-        """A counterexample [1, k] with few lanes and simple numbers; as it came where that changes the answer."""
+        """A counterexample [1, k] with few lanes and simple numbers; unchanged where that changes the answer."""
         profile, dtypes = pair_answers(job).profile, self.session.capabilities.dtypes
         space = get_sample_space(self.fmt.name, profile.id, job.tensor, job.dtype if job.dtype in dtypes else dtypes[0])
         prober = Prober(self.session, space)

@@ -1,6 +1,6 @@
 """Testing what the proof rests on: a lane's code, and the block's scale, are the same whatever else the call holds.
 
-Pairs of a maximum and an element are drawn where codes and scales change. Each is asked alone, the other lanes zero; then with
+Pairs of a maximum and an element are drawn where codes and scales change. Each is tested alone, the other lanes zero; then with
 other lanes replaced, in every position, among other blocks, in calls of other sizes, again, and from arrays that lie
 otherwise in memory. The target is compared with itself.
 """
@@ -21,7 +21,7 @@ from mxspec_conformance.targets.errors import CallError, FailureKind
 
 #: Pairs that are drawn.
 PAIRS = 512
-#: Blocks of the calls that the same blocks are asked in.
+#: Sizes, in blocks, of the calls in which the same blocks are tested.
 CALL_SIZES = (1, 2, 3, 5, 7, 8, 9, 16, 31, 33, 64, 127, 128, 129, 255, 257, 511, 512, 513, 1025, 4097)
 
 #: Blocks to a row of the calls that hold many: few, as many as there are rows, powers of two with a neighbour, all in one row.
@@ -29,7 +29,7 @@ WIDTHS = (2, 3, 5, 8, 16, 33, 64, 128, 256, 512)
 #: Blocks below each other, along the first axis.
 DEPTHS = (1, 2, 3, 16, 64)
 
-#: How a target says that it does not take a call.
+#: How a target refuses a call.
 REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
 #: What no context tries, whatever the target offers.
 NOT_VARIED = ("threads", "calls in other formats before", "rows that end within a block")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mxspec.stepfunctions import StepFunction
 
-#: Maxima of a chunk, where all 2**31 are asked.
+#: Maxima of a chunk, where all 2**31 are tested.
 CHUNK_BITS = 24
 
 

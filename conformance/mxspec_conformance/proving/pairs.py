@@ -41,7 +41,7 @@ class PairSpace:
 
     dtype: str
     k: int
-    #: The largest maximum's pattern, where not every finite one is asked (a tensor's own maximum bounds its blocks').
+    #: The largest maximum's pattern, where not every finite one is tested (a tensor's own maximum bounds its blocks').
     largest: int
 
     @classmethod

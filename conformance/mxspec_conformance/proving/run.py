@@ -80,16 +80,16 @@ class _Proof(Procedure):
         self.pieces: list[WorkItem] = []
 
     def plan(self, session: TargetSession, spec: Any) -> dict[str, Any]:
-        """The jobs of one target and the pieces that they come to."""
+        """The jobs of one target and their pieces."""
         fmt, capabilities = self.fmt, session.capabilities
         if fmt.name not in capabilities.formats:
             raise ValueError(f"{capabilities.name} offers {', '.join(capabilities.formats)}; not {fmt.name}")
         if capabilities.stochastic and not capabilities.has("dequantize"):
             raise ValueError(f"{capabilities.name} quantizes stochastically, so that no answer has to come; see check")
         if self.wanted.profile is not None:
-            self.profile, self.distance, self.asked = find_profile(self.wanted.profile, fmt), 0, 0
+            self.profile, self.distance, self.compared = find_profile(self.wanted.profile, fmt), 0, 0
         else:
-            self.profile, self.distance, self.asked = nearest_profile(session, fmt)
+            self.profile, self.distance, self.compared = nearest_profile(session, fmt)
         tensors, (share, shares) = self._choose_tensors(capabilities), self.wanted.part
         self.pieces = [item for tensor in tensors for item in self._plan_form(session, spec, tensor)][share - 1 :: shares]
         answers = {key.partition("/")[2]: work.pair_answers(j).digest() for key, j in self.lanes.items()}
@@ -105,7 +105,7 @@ class _Proof(Procedure):
         for bits in self.wanted.tensors:
             reason = name_obstacle(self.profile, two_level=bits is not None, block=self.wanted.block)
             if reason is None and bits is None and not capabilities.one_level:
-                reason = f"{capabilities.name} asks for a tensor scale"
+                reason = f"{capabilities.name} needs a tensor scale"
             if reason is None and bits is not None and not takes:
                 reason = f"{capabilities.name} takes no tensor scale"
             if reason is None:
@@ -183,7 +183,7 @@ class _Proof(Procedure):
         report.formats = [
             FormatResult(
                 format=self.fmt.name, judged_against=self.profile.id, chosen="asked" if self.wanted.profile is not None else "nearest", provisional=self.profile.provisional,
-                distance=self.distance, cases=self.asked, operations=judge.operations, deviations=judge.deviations,
+                distance=self.distance, cases=self.compared, operations=judge.operations, deviations=judge.deviations,
             )
         ]  # fmt: skip
         report.details = {

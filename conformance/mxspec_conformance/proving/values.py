@@ -1,4 +1,4 @@
-"""Dequantizing: every code under every scale byte in every lane; 4-bit codes also beside every other code."""
+"""Dequantizing: every code under every scale byte in every lane; 4-bit codes also next to every other code."""
 
 from __future__ import annotations
 

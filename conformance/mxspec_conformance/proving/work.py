@@ -95,7 +95,7 @@ def _extra(session: TargetSession, tensor: int | None) -> dict[str, Any]:
 
 
 def ask_patterns(session: TargetSession, job: Job, patterns: Patterns, *before: str, width: int = 1, axis: int = -1) -> tuple[Any, Any]:
-    """Scales [n] and codes [n, k] of blocks of patterns; asked as float32 where the target does not take the dtype.
+    """Scales [n] and codes [n, k] of blocks of patterns; passed as float32 where the target does not take the dtype.
 
     before: an arrangement in memory; width: blocks of a line; axis: along which lines lie, the last or the first.
     """
@@ -141,7 +141,7 @@ def _ask_maxima(session: TargetSession, job: Job, bits: npt.NDArray[np.uint32]) 
 
 
 def largest_maximum(tensor: int | None) -> int:
-    """float32 bits of the largest maximum that is asked, under the scale of a tensor with this maximum."""
+    """float32 bits of the largest maximum that is tested, under the scale of a tensor with this maximum."""
     return LAST_FINITE if tensor is None else min(tensor, LAST_FINITE)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bit:
-    """One bit, and whether it differs from the one beside it."""
+    """One bit, and whether it differs from that of the code compared with."""
 
     value: str
     differs: bool

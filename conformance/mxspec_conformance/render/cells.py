@@ -1,4 +1,4 @@
-"""What drawings of blocks are made of: short texts, labelled parts, tables of bits and steps; and drawings as text."""
+"""The parts of drawings of blocks: short texts, labelled parts, tables of bits and steps; and drawings as text."""
 
 from __future__ import annotations
 

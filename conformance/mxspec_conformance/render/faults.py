@@ -7,7 +7,7 @@ FAULTS = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 def describe_fault(error: Exception) -> str:
-    """What a file that holds such a result is told."""
+    """The message for a file that holds such a result."""
     if type(error) is ValueError:
         return str(error)
     return f"this is no result that mxspec wrote: {type(error).__name__}: {error}"

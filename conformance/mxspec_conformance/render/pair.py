@@ -14,8 +14,8 @@ from mxspec.formats import FLOAT32
 from mxspec.reals import Real, decode_real
 from mxspec_conformance.render.cells import WIDTH, bits_text, draw_header, equal_runs, given_value, labelled, lane_key, lanes_text
 
-#: Least width of a profile's column where two are drawn side by side, and what stands beside both.
-_CELL, _BESIDE = 26, 28
+#: Least width of a profile's column where two are drawn side by side, and the width of all else.
+_CELL, _REST = 26, 28
 
 
 def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] = (), width: int = WIDTH) -> Group:
@@ -23,7 +23,7 @@ def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] 
 
     width: columns of the drawing; in wider ones the names of profiles need fewer lines.
     """
-    cell = max(_CELL, (width - _BESIDE) // 2)
+    cell = max(_CELL, (width - _REST) // 2)
     divergence = compare_blocks(a, b)
     parts = draw_header(f"{a.format.name}, a block of {a.format.k}", [a.profile, b.profile], notes)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")

@@ -30,8 +30,8 @@ class Per(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideText:
-    """One side as it is shown."""
+class OperandText:
+    """One operand as it is shown."""
 
     #: The declaration's text, such as mxfp4/nibble-low.
     name: str
@@ -41,8 +41,8 @@ class SideText:
     block: int = 0
 
 
-def describe_side(numbers: Numbers, row: int) -> SideText:
-    """The bits of one row [k] of a side; nothing where a sparse side keeps no number."""
+def describe_operand(numbers: Numbers, row: int) -> OperandText:
+    """The bits of one row [k] of an operand; empty where a sparse operand keeps no number."""
     dense = np.ascontiguousarray(place_dense(numbers)[row])
     width = dense.dtype.itemsize
     texts = [f"{bits:0{2 * width}x}" for bits in dense.view(f"u{width}").tolist()]
@@ -56,7 +56,7 @@ def describe_side(numbers: Numbers, row: int) -> SideText:
         mask = np.ones((1, numbers.held.shape[1]), np.bool_)
         kept = decompress(mask, numbers.metadata[row : row + 1], sparsity=numbers.spec.sparsity)[0]
         texts = [text if is_kept else "" for text, is_kept in zip(texts, kept.tolist(), strict=True)]
-    return SideText(name=numbers.spec.text, codes=tuple(texts), block=run)
+    return OperandText(name=numbers.spec.text, codes=tuple(texts), block=run)
 
 
 def number_cell(x: float, width: int = 11) -> str:
@@ -80,7 +80,7 @@ def _bits(x: float, dtype: str = "float32") -> str:
 
 
 def explain_product_lines(
-    e: OutputExplanation, a: SideText, b: SideText, *, contract: OperandContract = EXACTLY, per: Per = Per.K, whole: bool = False
+    e: OutputExplanation, a: OperandText, b: OperandText, *, contract: OperandContract = EXACTLY, per: Per = Per.K, whole: bool = False
 ) -> list[str]:
     """The explanation as lines of at most 80 columns.
 
@@ -142,12 +142,12 @@ def _count(n: int, what: str = "product") -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def _widths(a: SideText, b: SideText) -> tuple[int, int]:
-    """Columns that the codes of each side take."""
+def _widths(a: OperandText, b: OperandText) -> tuple[int, int]:
+    """Columns that the codes of each operand take."""
     return max([1, *map(len, a.codes)]), max([1, *map(len, b.codes)])
 
 
-def _group_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool) -> Iterator[str]:
+def _group_lines(e: OutputExplanation, a: OperandText, b: OperandText, *, whole: bool) -> Iterator[str]:
     live = [i for i, s in enumerate(e.steps) if any(t.product != 0 for t in s.terms) or s.before != 0]
     ordered = sorted(live, key=lambda i: (-abs(e.steps[i].lost), i))
     shown = set(live) if whole or len(live) <= STEPS else set([live[0], live[-1], *ordered][:STEPS])
@@ -167,7 +167,7 @@ def _group_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool)
         )
 
 
-def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int, *, whole: bool) -> Iterator[str]:
+def _group_step(number: int, step: Step, a: OperandText, b: OperandText, fraction: int, *, whole: bool) -> Iterator[str]:
     assert step.top is not None
     assert step.place is not None
     wide = _widths(a, b)
@@ -177,15 +177,15 @@ def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int
     last = f"2^{step.place}"
     gap = max(bits + 1 - len(places) - len(last), 1)
     yield f"    k {'a':<{wide[0]}} {'b':<{wide[1]}} {'product':>11}  exp {places}{'.' * gap}{last}|cut"
-    room = max(WIDTH - (5 + 1 + wide[0] + 1 + wide[1] + 1 + 11 + 1 + 4 + 1 + 1 + bits + 1), 3)
+    digits = max(WIDTH - (5 + 1 + wide[0] + 1 + wide[1] + 1 + 11 + 1 + 4 + 1 + 1 + bits + 1), 3)
     if step.before:
-        yield f"      {'sum before':<{wide[0] + wide[1] + 1}} {number_cell(step.before):>11}      {_window(step.before, step.place, bits, room)}"
+        yield f"      {'sum before':<{wide[0] + wide[1] + 1}} {number_cell(step.before):>11}      {_window(step.before, step.place, bits, digits)}"
     chosen = _choose(step.terms, STEP_TERMS, whole=whole, lost=[t.cut if np.isfinite(t.product) else 0 for t in step.terms])
     for i in sorted(chosen):
         t = step.terms[i]
         yield (
             f"{t.k:>5} {a.codes[t.k]:<{wide[0]}} {b.codes[t.k]:<{wide[1]}} {number_cell(t.product):>11} {t.exponent:>4} "
-            f"{_window(t.product, step.place, bits, room)}"
+            f"{_window(t.product, step.place, bits, digits)}"
         )
     rest = [t for i, t in enumerate(step.terms) if t.product != 0 and i not in chosen]
     if rest:
@@ -201,21 +201,21 @@ def _group_step(number: int, step: Step, a: SideText, b: SideText, fraction: int
     yield from textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
 
 
-def _window(x: float, place: int, bits: int, room: int) -> str:
+def _window(x: float, place: int, bits: int, most: int) -> str:
     """Sign and bits of a number from a place upward, and behind | those below it."""
     if not np.isfinite(x):
         return f" {number_cell(x):>{bits}}|"
     scaled = abs(Fraction(x)) / Fraction(2) ** place
     whole = int(scaled)
     rest, digits = scaled - whole, ""
-    while rest and len(digits) < room - 1:
+    while rest and len(digits) < most - 1:
         rest *= 2
         digits += "1" if rest >= 1 else "0"
         rest -= rest >= 1
     return f"{'-' if x < 0 else ' '}{whole:0{bits}b}|{digits}{'…' if rest else ''}"
 
 
-def _addition_lines(e: OutputExplanation, a: SideText, b: SideText, *, whole: bool) -> Iterator[str]:
+def _addition_lines(e: OutputExplanation, a: OperandText, b: OperandText, *, whole: bool) -> Iterator[str]:
     terms = [t for s in e.steps for t in s.terms]
     losses = _losses(terms)
     wide = _widths(a, b)
@@ -253,7 +253,7 @@ def _losses(terms: Sequence[Term]) -> list[float]:
     return found
 
 
-def _block_lines(e: OutputExplanation, run: int, a: SideText, b: SideText) -> Iterator[str]:
+def _block_lines(e: OutputExplanation, run: int, a: OperandText, b: OperandText) -> Iterator[str]:
     terms = [t for s in e.steps for t in s.terms]
     losses = [t.cut for t in terms] if e.accumulator.group else _losses(terms)
     yield f"  block {'k':<12} {'scales':<6} {'products':>8} exp {'sum of block':>12} {'running sum':>12} {'lost':>11}"
@@ -272,7 +272,7 @@ def _block_lines(e: OutputExplanation, run: int, a: SideText, b: SideText) -> It
 
 
 def _find_scale(codes: Sequence[str]) -> str:
-    """The scale code of a block, some of whose numbers may be dropped; empty where a side has none."""
+    """The scale code of a block, some of whose numbers may be dropped; empty where an operand has none."""
     return next((scale for code in codes if (scale := code.partition("·")[2])), "")
 
 
@@ -350,7 +350,7 @@ def _legal_words(e: OutputExplanation) -> str:
 
 def _class_lines(e: OutputExplanation) -> Iterator[str]:
     """Runs of classes that say the same are one line."""
-    told = e.returned is not None
+    has_returned = e.returned is not None
     yield "under other classes:" if len(e.classes) > 1 else ""
     # What a NaN's interval is says nothing, and a NaN equals no other.
     for _, run in groupby(e.classes, key=lambda c: (c.why, c.accepts, *(() if c.why is Why.SPECIAL else (c.low, c.high)))):
@@ -364,6 +364,6 @@ def _class_lines(e: OutputExplanation) -> Iterator[str]:
         else:
             words = {Why.CERTAIN: "certain", Why.ONE_OUTPUT: "one output", Why.INTERVAL: "interval"}[c.why]
             words += f", {number_cell(c.low, 13)}" + ("" if c.low == c.high else f" to {number_cell(c.high, 13)}")
-        verdict = "" if not told else "; returned is " + ("legal" if c.accepts else "wrong")
+        verdict = "" if not has_returned else "; returned is " + ("legal" if c.accepts else "wrong")
         text = f"  {names}: {words}{verdict}"
         yield from wrap(text, "    ")

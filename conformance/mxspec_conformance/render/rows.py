@@ -26,7 +26,7 @@ class Row:
 class Rows:
     """A header and rows under common columns, the last one at the right edge; details below, wrapped to the whole width.
 
-    numbers: columns that are aligned at the right, beside the last.
+    numbers: columns that are aligned at the right, in addition to the last.
     Where the columns need more than the width, a row's first cell has a line of its own.
     """
 

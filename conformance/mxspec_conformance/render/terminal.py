@@ -19,7 +19,7 @@ from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requir
 from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_vectors.topics import Level
 
-#: What a screen of several targets gives an example of.
+#: Verdicts of which a screen of several targets gives an example.
 _UNMET = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
 _STYLES = {
     Verdict.PASS: "green",
@@ -200,8 +200,7 @@ def failure_text(requirement: Requirement) -> str:
 
 
 def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
-    """For the first few topics that are not met one format's smallest input, and the first step that differs; of what is about a
-    call, the call and what it came to.
+    """For the first few topics that are not met one format's smallest input and the first step that differs, or the call and its result.
 
     Formats in which the same topic fails are named; what has no input has its reason; the other topics are listed.
     """
@@ -258,14 +257,14 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(requirement_table(report))
         console.print()
     shown: dict[str, int] = {}
-    told: set[tuple[str, str]] = set()
+    shown_reasons: set[tuple[str, str]] = set()
     for requirement in open_requirements:
         fmt, first = requirement.format, requirement.first
         # One reason, one input.
         reason = (fmt, _without_numbers(requirement.note) if requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT) else repr(first))
-        if first is None or not first.given or shown.get(fmt, 0) >= failures or reason in told:
+        if first is None or not first.given or shown.get(fmt, 0) >= failures or reason in shown_reasons:
             continue
-        told.add(reason)
+        shown_reasons.add(reason)
         if requirement.verdict is Verdict.WAIVED:
             continue
         shown[fmt] = shown.get(fmt, 0) + 1

@@ -1,1 +1,1 @@
-"""What a run came to: reports, requirements, verdicts, waivers, and where it took place."""
+"""The outcome of a run: reports, requirements, verdicts, waivers, and where it took place."""

@@ -1,4 +1,4 @@
-"""A baseline: an earlier result, beside which only what is new makes a run fail."""
+"""A baseline: an earlier result; compared with it only new failures make a run fail."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SHOWN_BY: Mapping[str, frozenset[str]] = {
     "subnormals-cut": _SUBNORMAL, "signed-maximum": _POSITION, "lanes-not-looked-at": _POSITION, "tensor-scale-kind": _TENSOR,
     "tensor-scale-left-out": _TENSOR,
 }  # fmt: skip
-#: What a reader wants to see first: what has no excuse, then what has one, then what no text asks for.
+#: What a reader wants to see first: what has no excuse, then what has one, then what no text requires.
 _URGENCY = {Verdict.WAIVED: 1, Verdict.OPEN: 2}
 
 
@@ -52,7 +52,7 @@ class Stand(Enum):
     #: Nothing fails, but no run has confirmed the profile itself.
     MATCHES = "matches (provisional)"
     NEAREST = "nearest"
-    #: Something fails, against a profile that was asked for or claimed.
+    #: Something fails, against a profile that was requested or claimed.
     DIFFERS = "differs from"
     #: The scales are searched; the elements are right under them.
     ELEMENTS = "elements as"
@@ -86,10 +86,10 @@ class Conclusion:
 
 def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Conclusion:
     """The conclusion on a format from all requirements of a report."""
-    asked = [r for r in requirements if r.format == result.format]
-    own = [r for r in asked if r.verdict is not Verdict.UNSUPPORTED]
+    judged = [r for r in requirements if r.format == result.format]
+    own = [r for r in judged if r.verdict is not Verdict.UNSUPPORTED]
     stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
-    if asked and not own:
+    if judged and not own:
         stand = Stand.UNSUPPORTED
     elif NO_ANSWER in result.causes:
         stand = Stand.SILENT

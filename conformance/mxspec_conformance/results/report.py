@@ -41,7 +41,7 @@ class Verdict(StrEnum):
     STALE_WAIVER = "stale waiver"
 
 
-#: Verdicts that do not spoil a run.
+#: Verdicts with which a run passes.
 GOOD = (Verdict.PASS, Verdict.OPEN, Verdict.UNSUPPORTED, Verdict.WAIVED)
 
 
@@ -68,7 +68,7 @@ class Failure:
     """The smallest failing case of a requirement, ready to be shown."""
 
     case: str
-    #: What was asked and answered, field by field, as text.
+    #: The call and its answer, field by field, as text.
     given: dict[str, Any]
     expected: dict[str, Any]
     returned: dict[str, Any]
@@ -118,7 +118,7 @@ class Requirement:
 
 @dataclass(slots=True, kw_only=True)
 class Impact:
-    """What a target makes of ordinary data, beside what the profile does. No verdict depends on it."""
+    """The errors of a target on ordinary data, next to the profile's. No verdict depends on it."""
 
     #: "N(0, 1)", or the name of a file.
     data: str
@@ -146,7 +146,7 @@ class FormatResult:
 
     format: str
     judged_against: str
-    #: Whether the profile was asked for or found.
+    #: How the profile was chosen.
     chosen: str
     provisional: bool
     #: Failing cases under the profile, of all.
@@ -173,7 +173,7 @@ class FormatResult:
 
     #: What that means on ordinary data.
     impact: list[Impact] = field(default_factory=list)
-    #: Whether some of its requirements alone were asked for.
+    #: Whether some of its requirements alone were requested.
     partial: bool = False
 
     @property

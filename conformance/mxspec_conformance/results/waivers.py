@@ -118,7 +118,7 @@ def _check_depth(text: str, path: Path) -> None:
 
 
 def _check_finished(waivers: Sequence[Waiver], path: Path) -> None:
-    """Raise WaiverError for what `render_waivers` made and nobody has completed: a failure that nobody explains is not accepted."""
+    """Raise WaiverError for what `render_waivers` made and nobody has completed: a failure without an explanation is not accepted."""
     unfinished = [w.id for w in waivers if w.is_unfinished]
     if unfinished:
         more = f" and {len(unfinished) - NAMED} more" if len(unfinished) > NAMED else ""

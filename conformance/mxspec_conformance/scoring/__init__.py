@@ -1,1 +1,1 @@
-"""The judge of tests: runs somebody's acceptance test against right implementations and mutants, and says what it sees."""
+"""The judge of tests: runs an acceptance test against right implementations and mutants, and reports what it detects."""

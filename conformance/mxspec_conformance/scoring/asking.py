@@ -1,4 +1,4 @@
-"""The kinds of tests: a function, a pytest file, a program, a named rule; each is asked about one implementation."""
+"""The kinds of tests: a function, a pytest file, a program, a named rule; each is run on one implementation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import message_of
 from mxspec_conformance.targets.texts import MESSAGE
 
-#: Asks a test about one implementation.
+#: Runs a test on one implementation.
 Ask = Callable[[Subject, str], Outcome]
 
 RULE, PROGRAM, FUNCTION_MARK = "rule:", "cmd:", "::"
@@ -157,7 +157,7 @@ _OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:mxspec", "-p", "no:x
 
 
 class _Fixtures:
-    """The plugin of a run: fixtures, and what became of the tests."""
+    """The plugin of a run: fixtures, and the outcomes of the tests."""
 
     def __init__(self, implementation: Implementation | ProductImplementation) -> None:
         self._implementation = implementation
@@ -182,7 +182,7 @@ class _Fixtures:
 
 
 def _fixtures_of(implementation: Implementation | ProductImplementation) -> Any:
-    """A plugin class with a fixture for each name; made late, as pytest is not ours to require."""
+    """A plugin class with a fixture for each name; defined late, as mxspec does not require pytest."""
     import pytest
 
     namespace: dict[str, Any] = {}

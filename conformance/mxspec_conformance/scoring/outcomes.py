@@ -1,4 +1,4 @@
-"""What one run of a test came to."""
+"""The outcome of one run of a test."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Verdict(StrEnum):
 
     ACCEPTS = "accepts"
     REJECTS = "rejects"
-    #: It asked nothing of the implementation, or said that it cannot.
+    #: It called nothing of the implementation, or said that it cannot.
     SKIPPED = "skipped"
-    #: It ended its process without a word.
+    #: It ended its process without a verdict.
     ENDED = "ended"
     TIMEOUT = "timeout"
     #: It cannot be run at all.

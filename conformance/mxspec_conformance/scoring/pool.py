@@ -1,4 +1,4 @@
-"""Asking a test about many implementations at once."""
+"""Running a test on many implementations at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRACE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A test is asked about this."""
+    """A test is run on this."""
 
     subject: Subject
     #: The rule that the subject is compared with.
@@ -54,7 +54,7 @@ class Worker:
             raise TargetError(f"{test}: {clean_text(str(reason), MESSAGE)}")
 
     def ask(self, question: Question) -> Outcome | None:
-        """What it came to; None if the worker is gone."""
+        """Its outcome; None if the worker is gone."""
         sent = {"subject": question.subject.name, "profile": question.profile, "timeout": question.timeout}
         answer = self._exchange(sent, question.timeout + GRACE)
         try:
@@ -102,10 +102,10 @@ def ask_all(
 
     Raises TargetError if the test does not load.
     """
-    asked = list(questions)
-    outcomes: list[Outcome | None] = [None] * len(asked)
+    listed = list(questions)
+    outcomes: list[Outcome | None] = [None] * len(listed)
     waiting: Queue[int] = Queue()
-    for number in range(len(asked)):
+    for number in range(len(listed)):
         waiting.put(number)
     first = Worker(test, replace)  # says what is wrong before there are many
     failures: list[BaseException] = []
@@ -118,19 +118,19 @@ def ask_all(
                 except Empty:
                     return
                 worker = worker or Worker(test, replace)
-                outcomes[number] = worker.ask(asked[number])
+                outcomes[number] = worker.ask(listed[number])
                 if outcomes[number] is None:
                     worker.close()
                     worker = None
                     outcomes[number] = Outcome(Verdict.ENDED, "the test ended the process that runs it")
-                progress(f"{len(asked) - waiting.qsize()} of {len(asked)}")
+                progress(f"{len(listed) - waiting.qsize()} of {len(listed)}")
         except BaseException as error:
             failures.append(error)
         finally:
             if worker is not None:
                 worker.close()
 
-    count = min(jobs or os.cpu_count() or 1, max(len(asked), 1))
+    count = min(jobs or os.cpu_count() or 1, max(len(listed), 1))
     threads = [threading.Thread(target=run, args=(first if n == 0 else None,), daemon=True) for n in range(count)]
     for thread in threads:
         thread.start()
@@ -138,4 +138,4 @@ def ask_all(
         thread.join()
     if failures:
         raise failures[0]
-    return [outcome or Outcome(Verdict.BROKEN, "it was not asked") for outcome in outcomes]
+    return [outcome or Outcome(Verdict.BROKEN, "it was not run") for outcome in outcomes]

@@ -1,4 +1,4 @@
-"""Acceptance rules that public suites ship, as data: what they ask, on which data, and where that stands.
+"""Acceptance rules that public suites ship, as data: what they compare, on which data, and where that stands.
 
 A rule is restated here in our words from the named file and commit; the suites were not run for it. Random data has the suite's distribution
 and shapes, cut down where they are large, and not its random numbers. Every rule compares with the right implementation of the rule that a
@@ -268,13 +268,13 @@ class Rule:
     commit: str
     #: What it says of itself, in our words.
     words: str
-    #: Format -> (data, comparisons) asked one after the other.
-    asks: Mapping[str, tuple[tuple[Data, tuple[Compare, ...]], ...]] = field(default_factory=lambda: MappingProxyType({}))
+    #: Format -> (data, comparisons) applied one after the other.
+    checks: Mapping[str, tuple[tuple[Data, tuple[Compare, ...]], ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The block formats that it speaks of."""
-        return tuple(self.asks)
+        """The block formats that it covers."""
+        return tuple(self.checks)
 
 
 _F16, _BF16, _F32 = np.float16, ml_dtypes.bfloat16, np.float32
@@ -304,19 +304,19 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "flashinfer-mm-fp4": Rule(
         suite="FlashInfer mm_fp4", repository="flashinfer-ai/flashinfer", file="tests/gemm/test_mm_fp4.py", commit="08ce07dcd2fe5c938e1d13e54873bf72a8578af7",
         words="cosine above 0.97 after a product; here of one operand",
-        asks={f: ((randn((128, 256), (512, 256)), (cosine(0.97),)),) for f in ("mxfp4", "mxfp8_e4m3", "nvfp4")},
+        checks={f: ((randn((128, 256), (512, 256)), (cosine(0.97),)),) for f in ("mxfp4", "mxfp8_e4m3", "nvfp4")},
     ),
     "torchao-sqnr": Rule(
         suite="torchao SQNR", repository="pytorch/ao",
         file="test/prototype/mx_formats/test_mx_tensor.py, test_nvfp4_tensor.py", commit="028611a730b597484e400bcd85890368c0622376",
         words="the thresholds alone: SQNR of the round trip of normal numbers 18 dB for E4M3, 13 dB for others, 8 dB for NVFP4",
-        asks={f: ((randn((128, 128)), (sqnr(8 if f == "nvfp4" else 18 if f == "mxfp8_e4m3" else 13),)),) for f in (*_MX, "nvfp4")},
+        checks={f: ((randn((128, 128)), (sqnr(8 if f == "nvfp4" else 18 if f == "mxfp8_e4m3" else 13),)),) for f in (*_MX, "nvfp4")},
     ),
     "torchao-tensors": Rule(
         suite="torchao MX and NVFP4 tensors", repository="pytorch/ao",
         file="test/prototype/mx_formats/test_mx_tensor.py, test_nvfp4_tensor.py", commit="028611a730b597484e400bcd85890368c0622376",
         words="the same thresholds on normal numbers, zeros, some zeros; a block with NaN has scale FF",
-        asks={
+        checks={
             f: (
                 (randn((128, 128)), (sqnr(18 if f == "mxfp8_e4m3" else 13),)), (full(0.0, dtypes=(_BF16,)), (sqnr(13),)),
                 (_some_zeros, (sqnr(18 if f == "mxfp8_e4m3" else 13),)), (_with_nan, (nan_scale_first(),)),
@@ -326,7 +326,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "flashinfer-roundtrip": Rule(
         suite="FlashInfer round trip", repository="flashinfer-ai/flashinfer", file="tests/utils/test_fp4_quantize.py",
         commit="001b5cff4e2b744b9ff619e484064323eae558f6", words="the round trip of normal numbers within rtol 0.3, atol 0.5 of the input",
-        asks={
+        checks={
             "mxfp4": ((randn((1, 128), (1, 1024), (3, 256), (16, 128), (128, 128), (256, 128), (512, 256), dtypes=_HALF), (finite(), close(0.3, 0.5, to="input"))),),
             "nvfp4": ((randn((128, 64), (256, 128), (120, 64), (200, 256), dtypes=(_F16,)), (finite(), close(0.3, 0.5, to="input"))),),
         },
@@ -334,13 +334,13 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "aiter-allclose": Rule(
         suite="aiter checkAllclose", repository="ROCm/aiter", file="aiter/test_common.py, op_tests", commit="1a9a9ef23526259a58c3193cec9483de81cb1315",
         words="dequantized values within 1e-2 of a reference's, 5 % of them may miss; a miss is logged, and here counts as a rejection",
-        asks={"mxfp4": ((randn((256, 1024), (125, 64)), (close(1e-2, 1e-2, misses=0.05),)),)},
+        checks={"mxfp4": ((randn((256, 1024), (125, 64)), (close(1e-2, 1e-2, misses=0.05),)),)},
     ),
     "flashinfer-fp4-quantize": Rule(
         suite="FlashInfer fp4_quantize", repository="flashinfer-ai/flashinfer", file="tests/utils/test_fp4_quantize.py",
         commit="001b5cff4e2b744b9ff619e484064323eae558f6",
         words="elements within rtol 1, atol 0.1 and scales within 0.1 of a reference's, on normal numbers",
-        asks={
+        checks={
             f: ((randn((128, 64), (256, 128), (120, 64), (200, 256), (512, 512), dtypes=_HALF), (close(1.0, 0.1, of=("elements",)), close(0.1, 0.1, of=("scale_values",)))),)
             for f in ("mxfp4", "nvfp4")
         },
@@ -349,7 +349,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({
         suite="QuTLASS fused quantization", repository="IST-DASLab/qutlass", file="tests/mxfp4_test.py, tests/nvfp4_test.py",
         commit="0bd19b2e586f41bf72cb3b63691b9c522513370c",
         words="scales equal to a float64 reference's, on normal numbers times 10; MXFP4 also at most 1e-4 of the codes differ",
-        asks={
+        checks={
             "mxfp4": ((randn((129, 512), (504, 1024), factor=10.0), (equal(misses=1e-4),)),),
             "nvfp4": ((randn((1, 384), (127, 48), (129, 192), (257, 384), factor=10.0), (equal(of=("scales",)),)),),
         },
@@ -358,28 +358,28 @@ RULES: Mapping[str, Rule] = MappingProxyType({
         suite="QuTLASS fused quantization, earlier", repository="IST-DASLab/qutlass", file="tests/nvfp4_test.py",
         commit="0997aa20405601c90e43ed87fc7c60b34df68a05",
         words="values within rtol 0.34, atol 100 of a float64 reference's, on normal numbers times 25; at most 10 % of them differ",
-        asks={"nvfp4": ((randn((504, 1024), factor=25.0), (close(0.34, 100.0), equal_values(0.1))),)},
+        checks={"nvfp4": ((randn((504, 1024), factor=25.0), (close(0.34, 100.0), equal_values(0.1))),)},
     ),
     "normal-numbers": Rule(
         suite="262,144 normal numbers", repository="", file="", commit="", words="bytes equal to the right reference's; no suite's, a measure for the others",
-        asks={f: ((randn((512, 512), dtypes=(_F32,)), (equal(),)),) for f in (*_MX, "mxint8", "nvfp4")},
+        checks={f: ((randn((512, 512), dtypes=(_F32,)), (equal(),)),) for f in (*_MX, "mxint8", "nvfp4")},
     ),
     "vllm-fp4": Rule(
         suite="vLLM quantize_to_fp4", repository="vllm-project/vllm", file="tests/kernels/quantization/test_nvfp4_quant.py",
         commit="07b13497a9b52274d334090a9a8e04d5ec9ca7e9", words="elements and scales equal to a reference's, on normal numbers",
-        asks={"nvfp4": ((randn((128, 64), (128, 128), (256, 64), (256, 128), (90, 64), (150, 80), (90, 48), dtypes=_HALF), (close(1.3e-6, 1e-5, of=("elements", "scale_values")),)),)},
+        checks={"nvfp4": ((randn((128, 64), (128, 128), (256, 64), (256, 128), (90, 64), (150, 80), (90, 48), dtypes=_HALF), (close(1.3e-6, 1e-5, of=("elements", "scale_values")),)),)},
     ),
     "te-exact": Rule(
         suite="Transformer Engine, exact", repository="NVIDIA/TransformerEngine",
         file="tests/pytorch/nvfp4/test_nvfp4_quantize_exact.py", commit="076b995497e210f2ef34b8ebedb82eac8863d635",
         words="bytes equal to a reference's on normal numbers, zeros, the largest number, pairs around 64 steps, and a transposed view",
-        asks={f: tuple((data, (equal(),)) for data in _TE_DATA) for f in ("mxfp8_e4m3", "nvfp4")},
+        checks={f: tuple((data, (equal(),)) for data in _TE_DATA) for f in ("mxfp8_e4m3", "nvfp4")},
     ),
     "triton-rounding": Rule(
         suite="triton_kernels mxfp", repository="triton-lang/triton", file="python/triton_kernels/tests/test_mxfp.py",
         commit="01757dc263bbb944c504c2b0c62a45d44eeee4a0",
         words="ten rounding cases with ties, a block of multiples under a rounded-down scale, the largest numbers, exact values, and normal numbers against a reference",
-        asks={
+        checks={
             "mxfp4": (
                 (rows(*_EXACT_FP4, dtypes=(_F32, _F16, _BF16)), (equal(),)), (rows(33, 24, 16, 8, 4, 0, -32, 0, dtypes=(_BF16,)), (equal(),)),
                 (rows(3.3895e38, 3.3895e38), (finite(), equal(of=("values",)))),
@@ -391,7 +391,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "ggml-quantize-fns": Rule(
         suite="ggml test-quantize-fns", repository="ggml-org/llama.cpp", file="tests/test-quantize-fns.cpp", commit="03f94f19a2c4c9d039fa1a84838fe3e2110cc28d",
         words="summed error over n of 4,096 cosines below 0.002 (NVFP4: 0.003), and against the reference below 0.0001",
-        asks={
+        checks={
             f: ((cosines(), (rms(0.003 if f == "nvfp4" else 0.002), Compare("as the reference", lambda g: bool(np.sqrt(((g.values.astype(np.float64) - g.reference.values) ** 2).sum()) / g.values.size < 1e-4)))),)
             for f in ("mxfp4", "nvfp4")
         },
@@ -399,12 +399,12 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "gfloat-block": Rule(
         suite="gfloat test_block", repository="graphcore-research/gfloat", file="test/test_block.py", commit="0ed495c6d51d206c96ceea105e5e4ce8dc68a097",
         words="the round trip of 32 steps from -37 to 42 within half a top step of the input",
-        asks={f: ((line(), (Compare("half a top step", lambda g, f=f: _half_a_top_step(g, f)),)),) for f in (*_MX, "mxint8")},  # type: ignore[misc]
+        checks={f: ((line(), (Compare("half a top step", lambda g, f=f: _half_a_top_step(g, f)),)),) for f in (*_MX, "mxint8")},  # type: ignore[misc]
     ),
     "aiter-quant-mxfp4": Rule(
         suite="aiter quant_mxfp4_hip", repository="ROCm/aiter", file="op_tests/test_quant_mxfp4.py", commit="1a9a9ef23526259a58c3193cec9483de81cb1315",
         words="scales equal, codes at most one apart from a reference's, on normal numbers, 32 boundary values and -3",
-        asks={
+        checks={
             "mxfp4": (
                 (randn((1, 32), (3, 128), (125, 64), (1024, 256), dtypes=_HALF), (near_codes(),)),
                 (rows(0, .25, .5, .75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, -6, 0, .24, .26, .74, .76, 1.24, 1.26, 1.74, 1.76, 2.49, 2.51, 3.49, 3.51, 4.99, 5.01, -.25, dtypes=_HALF), (near_codes(),)),
@@ -415,7 +415,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({
     "microxcaling-encodings": Rule(
         suite="microxcaling test_quantize_mx", repository="microsoft/microxcaling", file="mx/tests/test_quantize_mx.py",
         commit="3b429a84b2fb4539df9694c76e7b97b05bec2dad", words="values equal to another code path's on all finite bfloat16 numbers in order",
-        asks={f: ((every_bfloat16(), (equal(of=("values",)),)),) for f in _MX},
+        checks={f: ((every_bfloat16(), (equal(of=("values",)),)),) for f in _MX},
     ),
 })  # fmt: skip
 
@@ -435,11 +435,11 @@ class _Given(Given):
 
 
 def run_rule(rule: Rule, subject: Any, profile: str) -> Outcome:
-    """Ask a rule about a subject; profile: the right implementation that it is compared with."""
-    if subject.format not in rule.asks:
-        return Outcome(Verdict.BROKEN, f"the rule says nothing of {subject.format}; it speaks of {', '.join(rule.formats)}")
+    """Apply a rule to a subject; profile: the right implementation that it is compared with."""
+    if subject.format not in rule.checks:
+        return Outcome(Verdict.BROKEN, f"the rule does not cover {subject.format}; it covers {', '.join(rule.formats)}")
     target = subject.build()
-    for number, (data, comparisons) in enumerate(rule.asks[subject.format]):
+    for number, (data, comparisons) in enumerate(rule.checks[subject.format]):
         for x, right in _right_answers(rule.suite, subject.format, profile, number, data):
             try:
                 given = _answer(target, x, subject.format, profile, right)

@@ -1,4 +1,4 @@
-"""The score of a test: what it sees, what it does not see, what it rejects that is right, and what would close its gap."""
+"""The score of a test: what it detects, what it misses, what it rejects that is right, and what would close its gap."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What running a test against everything came to."""
+    """The outcome of running a test against everything."""
 
     test: str
     format: str
@@ -69,7 +69,7 @@ class Score:
     right: tuple[Row, ...] = ()
     mutants: tuple[Row, ...] = ()
     independent: tuple[Row, ...] = ()
-    #: Mutants of rules that the test does not ask for.
+    #: Mutants of rules that the test does not require.
     left_out: int = 0
     #: Of mutants that it does not see: what finds them out.
     kills: Mapping[str, Kills] = field(default_factory=dict)
@@ -122,13 +122,13 @@ def score_test(
         only: Which mutants.
         repeat: How often each control is run; verdicts that differ make the test flaky.
         patch: Look for the blocks and calls that close its gap.
-        progress: Told what happens.
+        progress: Called with what happens.
 
     Returns:
         The score.
 
     Raises:
-        TargetError: The test does not load, or cannot be asked about this format.
+        TargetError: The test does not load, or cannot be run on this format.
     """
     get_block(fmt)
 
@@ -196,7 +196,7 @@ def _differs(subject: Subject) -> bool:
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """What the test did beside accepting and rejecting, counted."""
+    """What the test did other than accepting and rejecting, counted."""
     words = {
         Verdict.TIMEOUT: "gave no verdict in time", Verdict.ENDED: "ended its process without a verdict", Verdict.SKIPPED: "was skipped",
         Verdict.BROKEN: "could not be run",

@@ -16,7 +16,7 @@ from mxspec_conformance.mutants.instance import default_profile
 from mxspec_conformance.mutants.reference import Reference
 from mxspec_conformance.mutants.right import open_choices
 
-#: The operations that tests may ask for.
+#: The operations that tests may call.
 OPERATIONS = ("quantize", "dequantize")
 #: The rules that the plain implementation follows, the default of a format first.
 MX_RULES, NV_RULES = ("mx-floor", "mx-rceil", "mx-even", "mx-ceil"), ("nvfp4-te", "nvfp4-paper")
@@ -105,7 +105,7 @@ def list_independent(fmt: str) -> tuple[Subject, ...]:
 
 
 def has_own_rule(subject: Subject) -> bool:
-    """Whether a mutant breaks one rule alone; others break whichever rule a test asks for."""
+    """Whether a mutant breaks one rule alone; others break whichever rule a test requires."""
     return any(m.id == subject.id and m.profile for m in list_mutants())
 
 
@@ -120,7 +120,7 @@ def _changes(subject: Subject) -> dict[str, Any]:
     raise KeyError(subject.name)
 
 
-#: The module of a checkout that lists bugs planted by others, and its file there: nobody else's package of this name is imported.
+#: The module of a checkout that lists bugs planted by others, and its file there: no other package of this name is imported.
 INDEPENDENT_MODULE = "tests.independent.scoring"
 _INDEPENDENT_FILE = Path(__file__).resolve().parents[3] / "tests" / "independent" / "scoring.py"
 

@@ -1,7 +1,7 @@
-"""A process that loads a test once and asks it about one implementation after another, each in a child of its own.
+"""A process that loads a test once and runs it on one implementation after another, each in a child of its own.
 
 It reads one line of JSON for each question from its standard input, and writes one for each answer; the first line says whether the test
-loaded. What the test prints goes nowhere. A child that hangs is killed with its process group; one that ends without a word is told as that.
+loaded. The test's output is discarded. A child that hangs is killed with its process group; one that ends without a verdict is reported as that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import message_of
 from mxspec_conformance.targets.texts import MESSAGE
 
-#: Whether each question has a process of its own that starts as a copy of this one; elsewhere it is asked here.
+#: Whether each question has a process of its own that starts as a copy of this one; elsewhere it is run here.
 FORKS = hasattr(os, "fork")
 
 

@@ -15,7 +15,7 @@ from mxspec_conformance.targets.errors import BadReturn
 Values = npt.NDArray[Any]
 
 AFFINE_FUNCTIONS = ("quantize_affine", "dequantize_affine")
-#: What stands behind a format's name where its codes are 32-bit words.
+#: The suffix of a format whose codes are 32-bit words.
 _WORDS = "/words"
 
 
@@ -37,7 +37,7 @@ class AffineOperand:
         return pack_words(codes, self.format.bits) if self.words else codes
 
     def take(self, codes: Values) -> Values:
-        """Codes as the judge looks at them, one to a byte. Raises BadReturn for another dtype."""
+        """Codes as the judge reads them, one to a byte. Raises BadReturn for another dtype."""
         if self.words:
             if codes.dtype.itemsize != 4 or codes.dtype.kind not in "iu":
                 raise BadReturn(f"codes have dtype {codes.dtype}; return uint32 words, as AFFINE says")
@@ -55,7 +55,7 @@ def read_operand(name: str) -> AffineOperand:
     plain = name.removesuffix(_WORDS)
     fmt = get_affine(plain)
     if plain != name and fmt.group * fmt.bits % 32:
-        raise ValueError(f"a group of {fmt.group} codes of {fmt.bits} bits does not fill whole 32-bit words: leave {_WORDS} away")
+        raise ValueError(f"a group of {fmt.group} codes of {fmt.bits} bits does not fill whole 32-bit words: omit {_WORDS}")
     return AffineOperand(fmt, plain != name)
 
 

@@ -1,4 +1,4 @@
-"""What an answer has to be, of whatever process it comes: the judge's own look at types, dtypes and shapes."""
+"""What a valid answer is, whichever process sends it: the judge's own check of types, dtypes and shapes."""
 
 from __future__ import annotations
 

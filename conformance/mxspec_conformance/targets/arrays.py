@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def to_target_array(x: npt.NDArray[Any], arrays: str, device: str | None = None) -> Any:
-    """x as the arrays that the target takes; a fresh copy, so that a target that writes into it harms nobody.
+    """x as the arrays that the target takes; a fresh copy, which a target may write into.
 
     device: for torch what `Tensor.to` takes; for cupy `cuda:N`. cupy arrays lie on the current GPU without it.
     """
@@ -167,7 +167,7 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
         a = np.asarray(a)
     if not isinstance(a, np.ndarray):
         raise BadReturn(f"{what} is a {type(a).__name__}, not an array; return one of NumPy, torch or CuPy")
-    return np.asarray(a)  # of a subclass the plain array: its methods are the target's
+    return np.asarray(a)  # of a subclass the plain array: the subclass's methods are the target's
 
 
 def _from_dlpack(a: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Targets: implementations under test, and what they say that they can do.
+"""Targets: implementations under test, and the capabilities that they declare.
 
 A target is a Python file, a module, the name of a known library, or any object with the functions of the interface. A
 function's presence is the capability; a keyword in its signature (`axis`, `pad`, `rounding`, `block`) is a further one.
@@ -45,7 +45,7 @@ LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
 #: rows one element farther apart than they are long, column by column, backwards, as one row that is all rows, or as one
 #: column that is all columns.
 ARRANGEMENTS = ("contiguous", "rows", "columns", "offset", "padded", "fortran", "reversed", "broadcast", "one-column")
-#: More of them, asked of whole matrices alone: columns of a matrix that is many times as wide, or so wide that 16 bits do not hold its
+#: More of them, for whole matrices alone: columns of a matrix that is many times as wide, or so wide that 16 bits do not hold its
 #: pitch, rows of a transposed one, one axis that runs backwards, memory that must not be written; every second row and column, every third
 #: column, a transposed one that runs backwards, rows that overlap, an address that is a multiple of 8 bytes and not of 16.
 MATRIX_ARRANGEMENTS = (
@@ -132,7 +132,7 @@ class Capabilities:
     #: Random bits that `encode_stochastic`, and `quantize` with `random_bits`, use.
     sr_bits: int = 32
     sr_rule: SrRule = SrRule.CARRY
-    #: Whether `quantize` rounds stochastically however it is called: there is no answer that has to come.
+    #: Whether `quantize` always rounds stochastically: no answer is the only right one.
     stochastic: bool = False
     #: Profiles that the target says it follows, at most one for each format; what is claimed is checked.
     claimed_profiles: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class Capabilities:
     out_dtypes: tuple[str, ...] = ("float32",)
     #: The class of accumulations that matmul says it follows (`mxspec.dot.ACCUMULATORS`); empty: none is claimed.
     accumulator: str = ""
-    #: What matmul says it makes of each number before it multiplies (`mxspec.dot.CONTRACT_TEXTS`); empty: nothing is claimed.
+    #: How matmul says it rounds each number before it multiplies (`mxspec.dot.CONTRACT_TEXTS`); empty: nothing is claimed.
     contract: str = ""
     #: Multiples of m, n and k that matmul takes.
     product_shapes: tuple[int, int, int] = (1, 1, 1)
@@ -192,7 +192,7 @@ class Capabilities:
         return self.code_layout if fits else UNPACKED
 
     def layouts_of(self, function: str) -> list[Layout]:
-        """The layouts that a layout function is asked for: those that the target lists, else all of the function's kind."""
+        """The layouts that a layout function is tested with: those that the target lists, else all of the function's kind."""
         scales, several, _ = LAYOUT_FUNCTIONS[function]
         chosen = map(get_layout, self.layouts) if self.layouts else list_layouts()
         return [x for x in chosen if (len(x.fields) > 1) == several and (several or (x.main.part is Part.SCALES) == scales)]
@@ -323,7 +323,7 @@ def _said(error: BaseException) -> str:
 
 
 class _Names:
-    """A target's names: what its own `__getattr__` does with names that it has not is told, and not taken for a crash."""
+    """A target's names: an error of its own `__getattr__` for a name that it lacks is reported, and is no crash."""
 
     def __init__(self, module: Any, spec: str) -> None:
         self._module, self._spec = module, spec
@@ -335,7 +335,7 @@ class _Names:
             raise
         except BaseException as error:
             raise TargetError(
-                f"{self._spec}: its __getattr__ raised {type(error).__name__} ({_said(error)}) when it was asked for {name}; "
+                f"{self._spec}: its __getattr__ raised {type(error).__name__} ({_said(error)}) for the name {name}; "
                 "raise AttributeError for a name that there is not"
             ) from error
 
@@ -366,10 +366,10 @@ def _check_signature(module: Any, spec: str, function: str) -> None:
     arguments = OPERATIONS[function].arguments
     try:
         signature = inspect.signature(getattr(module, function))
-    except (TypeError, ValueError):  # a builtin says nothing of its arguments
+    except (TypeError, ValueError):  # a builtin has no signature
         return
     try:
-        # A packing function may ask for the buffer that it is to fill.
+        # A packing function may require the buffer that it is to fill.
         signature.bind(*arguments, **({"out": None} if "out" in signature.parameters else {}))
     except TypeError as error:
         raise TargetError(
@@ -591,8 +591,8 @@ def _is_stochastic(module: Any, spec: str, parameters: Mapping[str, inspect.Para
     given = getattr(module, "STOCHASTIC", False)
     if not isinstance(given, (bool, np.bool_)):
         raise TargetError(f"{spec}: STOCHASTIC is a {type(given).__name__}; write True or False")
-    asked = [parameters[name] for name in ("random_bits", "seed") if name in parameters]
-    return bool(given) or any(p.default is inspect.Parameter.empty for p in asked)
+    random = [parameters[name] for name in ("random_bits", "seed") if name in parameters]
+    return bool(given) or any(p.default is inspect.Parameter.empty for p in random)
 
 
 def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
@@ -653,7 +653,7 @@ def write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
 
 
 def read_capabilities(given: Any, spec: str) -> Capabilities:
-    """The capabilities that another process has told.
+    """The capabilities that another process has sent.
 
     Raises TargetError where they are none: that process runs a target, and may say anything.
     """
@@ -679,8 +679,8 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
     check_rule(spec, "prune_rule", given["prune_rule"])
-    told = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
-    return Capabilities(**{**given, **told})
+    texts = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
+    return Capabilities(**{**given, **texts})
 
 
 def _is_names(value: Any) -> bool:

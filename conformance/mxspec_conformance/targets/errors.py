@@ -22,11 +22,11 @@ class FailureKind(StrEnum):
     CRASH = "crash"
     #: A reply that the protocol does not have.
     GARBAGE = "garbage"
-    #: An answer of another type, dtype or shape than the interface asks for.
+    #: An answer of another type, dtype or shape than the interface requires.
     BAD_RETURN = "bad-return"
     #: A file of results does not hold one.
     MISSING = "missing"
-    #: A recording does not hold one: the question is younger than it.
+    #: A recording does not hold one: the call is newer than it.
     NOT_ASKED = "not-asked"
     #: The target says that it cannot do this.
     UNSUPPORTED = "unsupported"
@@ -36,7 +36,7 @@ class FailureKind(StrEnum):
 REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
 
 
-#: What Python raises where code fails that nobody meant to fail. What refuses a call raises ValueError, TypeError,
+#: What Python raises for a defect in the code. A refusal raises ValueError, TypeError,
 #: RuntimeError, NotImplementedError, an assertion or an exception of its own.
 _STUMBLES = (ZeroDivisionError, LookupError, AttributeError, NameError, StopIteration)
 
@@ -54,11 +54,11 @@ class TargetError(Exception):
 
 
 class Refusal(ValueError):
-    """What was given is refused, by another process."""
+    """Another process refused what it was given."""
 
 
 class InternalError(Exception):
-    """A defect of mxspec, the fault neither of a target nor of what was given. The text is the exception and its last frames."""
+    """A defect of mxspec, not of a target or of what was given. The text is the exception and its last frames."""
 
 
 #: Frames of an exception that are worth reporting.
@@ -95,7 +95,7 @@ def _is_own(module: str) -> bool:
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Where arguments have been looked at: what Python's own types say from here on is a defect, also where mxspec's model raises it.
+    """Where arguments have been checked: from here on Python's own exceptions are a defect, also where mxspec's model raises them.
 
     Raises:
         InternalError: In place of such an exception.
@@ -109,14 +109,14 @@ def own_errors() -> Iterator[None]:
 
 
 def without_frames(error: Exception) -> Exception:
-    """What a process raises in place of an exception that is sent to another one: it loses the frames that tell what it is."""
+    """What a process raises in place of an exception that is sent to another one: it loses the frames that show what it is."""
     if isinstance(error, (OSError, MemoryError)) or _is_own(type(error).__module__):
         return error
     return Refusal(str(error)) if is_refusal(error) else InternalError(describe_error(error))
 
 
 class BadReturn(Exception):
-    """A target returned something else than the interface asks for."""
+    """A target returned something else than the interface requires."""
 
 
 class RemoteError(Exception):

@@ -16,7 +16,7 @@ from mxspec_conformance.targets.sessions import TargetSession
 #: Calls that hold a call -> the place of the function's name among the arguments.
 _NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "timed": 0}
 
-#: Answer in the shape that was made -> answer in the shape that was asked.
+#: Answer in the shape that was made -> answer in the shape that was requested.
 Unlay = Callable[[Any], Any]
 
 
@@ -89,7 +89,7 @@ class FittedSession:
 
 
 def _is_bound(options: Mapping[str, Any]) -> bool:
-    """Whether a call's shape means something beside its blocks."""
+    """Whether a call's shape means more than its blocks."""
     return options.get("axis", -1) != -1 or bool(options.get("pad")) or options.get("block") is not None
 
 

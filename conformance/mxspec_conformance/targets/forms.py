@@ -21,7 +21,7 @@ from mxspec_conformance.targets.interface import Call, Expected, Form, Operation
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 
-#: How many times as many items as an input has an answer may have before it is looked at: padding to tiles is less.
+#: How many times as many items as an input has an answer may have before it is examined: padding to tiles is less.
 MOST = 1024
 
 

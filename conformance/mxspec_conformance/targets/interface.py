@@ -61,7 +61,7 @@ class Form(Enum):
     DATA = auto()
     #: One number.
     NUMBER = auto()
-    #: The values of a product, in the dtype that was asked for.
+    #: The values of a product, in the dtype that was requested.
     PRODUCT = auto()
 
 
@@ -92,7 +92,7 @@ class Operation:
     """One function that a target may have."""
 
     name: str
-    #: Positional arguments in order; `a` and `b` are the sides of a product (`targets/operands.py`), `ARGUMENTS` has all others.
+    #: Positional arguments in order; `a` and `b` are the operands of a product (`targets/operands.py`), `ARGUMENTS` has all others.
     arguments: tuple[str, ...]
     outputs: tuple[Output, ...]
     #: Keywords; a target that takes one has a further capability.
@@ -165,7 +165,7 @@ def _groups(shape: Shape, call: Call) -> Shape:
     return (*shape[:-1], shape[-1] // _affine(call).group)
 
 
-#: What an argument or option is; the sides of a product by the names of their arrays. In the order of the protocol's schema.
+#: What an argument or option is; the operands of a product by the names of their arrays. In the order of the protocol's schema.
 ARGUMENTS: dict[str, Kind] = {
     name: kind
     for kind, names in (
@@ -179,7 +179,7 @@ ARGUMENTS: dict[str, Kind] = {
     for name in names.split()
 }  # fmt: skip
 
-#: What one side of a product consists of: its text, and its arrays as far as it has them.
+#: What one operand of a product consists of: its text, and its arrays as far as it has them.
 SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale", "offsets", "metadata")
 
 #: Operations on sparse formats. Their names are those of many a helper: a target offers them by naming sparse formats.

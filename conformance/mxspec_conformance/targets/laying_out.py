@@ -1,4 +1,4 @@
-"""The numbers of a side as the arrays that a kernel takes."""
+"""The numbers of an operand as the arrays that a kernel takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = npt.NDArray[Any]
 
 
 def lay_out(numbers: Numbers) -> dict[str, Values]:
-    """The arrays of a side by the part's name: values, or codes, scales, offsets and metadata as far as it has them apart."""
+    """The arrays of an operand by the part's name: values, or codes, scales, offsets and metadata as far as it has them apart."""
     spec = numbers.spec
     parts: dict[str, Values] = {}
     if numbers.values is not None:
@@ -42,15 +42,15 @@ def lay_out(numbers: Numbers) -> dict[str, Values]:
 
 
 def hand_over(numbers: Numbers, *, convert: Callable[[Values], Any] = np.asarray, only_sides: bool = False) -> Any:
-    """A side of a product as a target takes it.
+    """An operand of a product as a target takes it.
 
     Args:
-        numbers: The side.
+        numbers: The operand.
         convert: Makes the target's own array of each part.
-        only_sides: Whether a plain side, too, is handed over as a `Side`.
+        only_sides: Whether a plain operand, too, is passed as a `Side`.
 
     Returns:
-        A `Side`; the array alone of a plain side that is not sparse, unless `only_sides`.
+        A `Side`; the array alone of a plain operand that is not sparse, unless `only_sides`.
     """
     given = {name: convert(part) for name, part in lay_out(numbers).items()}
     spec = numbers.spec

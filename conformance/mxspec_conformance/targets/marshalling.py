@@ -38,7 +38,7 @@ _DIRT = 0xA5
 class _Clock:
     """Time since it was made, of which the machine's other work is no part: the process's own, and what it waited for.
 
-    Of a wait nobody knows whether it was for a device or for a turn: it counts for a part.
+    A wait may be for a device or for a turn on the processor: it counts for a part.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Clock:
 
 
 def _overwrite(kept: Any, array: Any) -> Any:
-    """An array that was given before, with other numbers in it; one that a target must not write is written by its owner."""
+    """An array that was given before, with other numbers in it; one that a target must not write is overwritten here."""
     locked = isinstance(kept, np.ndarray) and not kept.flags.writeable
     if locked:
         kept.flags.writeable = True
@@ -208,7 +208,7 @@ class Marshaller:
 
     def _call_threads(self, rounds: int, calls: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> tuple[int, int]:
         """Each of the calls (function, arguments, options) in a thread of its own, again and again: how many returned other bits
-        than alone, of how many. Fewer rounds than asked for where they take long."""
+        than alone, of how many. Fewer rounds than requested where they take long."""
         alone = [_outcome(self, function, args, kwargs) for function, args, kwargs in calls]
         start = threading.Barrier(len(calls))
         wrong, made = [0] * len(calls), [0] * len(calls)
@@ -243,7 +243,7 @@ class Marshaller:
         """A call of one of the target's own functions, as the table has it."""
         call = operation.name_call(args, options)
         buffer = self._buffer(operation, call)
-        # The sides of a product come last: inputs have numbers by which one alone is arranged.
+        # The operands of a product come last: inputs have numbers by which one alone is arranged.
         order = call if "a" not in call else sorted(call, key="ab".__contains__)
         given = {name: self._hand(operation, name, call) for name in order}
         returned = self._ask(operation.name, *[given[n] for n in operation.arguments], **{n: given[n] for n in options}, **buffer)
@@ -323,5 +323,5 @@ def _settled_bytes(function: str, args: Sequence[Any], answer: Any) -> list[byte
 
 def _copied_bytes(arrays: Any) -> list[bytes]:
     members = arrays if isinstance(arrays, (tuple, list)) else [arrays]
-    # A number, such as a tensor scale, is nobody's memory; what it is counts all the same.
+    # A number, such as a tensor scale, has no memory; its value counts all the same.
     return [np.asarray(a).tobytes() if isinstance(a, (int, float)) else from_target_array(a, "an array").tobytes() for a in members]

@@ -1,4 +1,4 @@
-"""The words behind a side's format: which layout its codes, scales, zero points and metadata have."""
+"""The words behind an operand's format: which layout its codes, scales, zero points and metadata have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mxspec.affine import AffineFormat, Offset
 from mxspec.formats import ElementFormat, ScaleFormat
 from mxspec.layouts import Layout, Part, list_layouts
 
-#: Words of a layout beside the names of `mxspec.layouts`.
+#: Words of a layout in addition to the names of `mxspec.layouts`.
 UNPACKED, ROW_MAJOR, TRANSPOSED, WORDS = "unpacked", "row-major", "transposed", "words"
 #: What the alias of a layout ends in that is used for something else than codes.
 _USES = {"-zeros": Part.ZEROS, "-metadata": Part.METADATA}
@@ -16,15 +16,15 @@ _USES = {"-zeros": Part.ZEROS, "-metadata": Part.METADATA}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What the layouts of a side have to hold."""
+    """What the layouts of an operand have to hold."""
 
     #: The format's name, sparsity included.
     name: str
     sparse: bool
-    #: Of a block side.
+    #: Of a block operand.
     element: ElementFormat | None
     scale: ScaleFormat | None
-    #: Of an affine side.
+    #: Of an affine operand.
     affine: AffineFormat | None
     #: Numbers that share a scale.
     group: int
@@ -60,7 +60,7 @@ def read_words(given: str, text: str, fit: Fit) -> tuple[Places, bool]:
         if word == TRANSPOSED and transposed:
             continue
         if not fit.bits and not fit.sparse:
-            raise ValueError(f"{text!r} names a layout; a side of {fit.name} is row-major, or {fit.name}/{TRANSPOSED}")
+            raise ValueError(f"{text!r} names a layout; an operand of {fit.name} is row-major, or {fit.name}/{TRANSPOSED}")
         part = _part_of(word, text, fit)
         if part in found:
             raise ValueError(f"{text!r} says twice where the {part} lie: {found[part]} and {word}; name one")
@@ -89,7 +89,7 @@ def _part_of(word: str, text: str, fit: Fit) -> str:
             raise ValueError(f"{text!r}: {word} holds metadata, and {fit.name} is not sparse; write {fit.name}-2to4")
         return "metadata"
     if not parts <= {Part.CODES, Part.SCALES}:
-        raise ValueError(f"{text!r}: {word} holds {' and '.join(sorted(parts))}, and a side of a product is codes and scales")
+        raise ValueError(f"{text!r}: {word} holds {' and '.join(sorted(parts))}, and an operand of a product is codes and scales")
     return _check_codes(word, layout, text, fit)
 
 
@@ -109,9 +109,9 @@ def _check_codes(word: str, layout: Layout, text: str, fit: Fit) -> str:
         what = f"those of {fit.affine.name} are {fit.affine.dtype}" if fit.affine is not None else f"{fit.name} has none"
         raise ValueError(f"{text!r}: {word} holds scales of one byte, and {what}; leave them row-major")
     if not fit.bits:
-        raise ValueError(f"{text!r}: {word} holds codes, and the kept numbers of {fit.name} are plain; leave it away")
+        raise ValueError(f"{text!r}: {word} holds codes, and the kept numbers of {fit.name} are plain; omit it")
     if fit.sparse and len(parts) > 1:
-        raise ValueError(f"{text!r}: {word} holds codes beside their scales, which kept codes do not lie beside; name each apart")
+        raise ValueError(f"{text!r}: {word} holds codes next to their scales, and kept codes are stored apart; name a layout for each")
     for part, scalar in ((Part.CODES, fit.element), (Part.SCALES, fit.scale)):
         stored = parts[part].stored if part in parts else None
         if stored is not None and scalar is not None and any(code < 0 for code in stored[: scalar.code_count]):

@@ -1,4 +1,4 @@
-"""The sides of a product as data: what a kernel takes, how a declaration says it, and the numbers before they are laid out."""
+"""The operands of a product as data: what a kernel takes, how a declaration says it, and the numbers before they are laid out."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mxspec_conformance.targets.operand_words import ROW_MAJOR, TRANSPOSED, UNPA
 
 #: Products that a target may list.
 _MOST_PRODUCTS = 1000
-#: Numbers of the largest group that a side may have: sums of many groups are judged, in seconds.
+#: Numbers of the largest group that an operand may have: sums of many groups are judged, in seconds.
 MOST_GROUP = 512
-#: What stands behind a format's name where two of four numbers, or pairs, are kept, as in `mxspec.sparsity`'s names.
+#: The suffix of a format of which two of four numbers, or pairs, are kept, as in `mxspec.sparsity`'s names.
 SPARSITIES: dict[str, Sparsity] = {"2to4": Sparsity.TWO_OF_FOUR, "4to8": Sparsity.PAIRS}
 
 
 class OperandKind(StrEnum):
-    """What the numbers of a side are."""
+    """What the numbers of an operand are."""
 
     #: Element codes and block scales.
     BLOCK = "block"
@@ -38,19 +38,19 @@ class OperandKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperandSpec:
-    """One side of a product: [rows, k], rows being m of a and n of b, blocks and groups along k."""
+    """One operand of a product: [rows, k], rows being m of a and n of b, blocks and groups along k."""
 
     kind: OperandKind
     #: A block format, an affine format, or a dtype.
     format: str
     #: What is kept along k; None: all.
     sparsity: Sparsity | None = None
-    #: Where codes lie: one to a byte, 32-bit words, or a layout; a layout that holds scales too is the whole side.
+    #: Where codes lie: one to a byte, 32-bit words, or a layout; a layout that holds scales too is the whole operand.
     codes: str = UNPACKED
     scales: str = ROW_MAJOR
-    #: Zero points of an affine side.
+    #: Zero points of an affine operand.
     offsets: str = ROW_MAJOR
-    #: Nibbles of a sparse side.
+    #: Nibbles of a sparse operand.
     metadata: str = UNPACKED
     #: Whether what has no layout is handed over as [k, rows].
     transposed: bool = False
@@ -71,17 +71,17 @@ class OperandSpec:
 
     @property
     def block(self) -> BlockFormat:
-        """The block format of a block side."""
+        """The block format of a block operand."""
         return get_block(self.format)
 
     @property
     def affine(self) -> AffineFormat:
-        """The affine format of an affine side."""
+        """The affine format of an affine operand."""
         return get_affine(self.format)
 
     @property
     def group(self) -> int:
-        """Numbers that share a scale; 1 of a plain side."""
+        """Numbers that share a scale; 1 of a plain operand."""
         if self.kind is OperandKind.PLAIN:
             return 1
         return self.block.k if self.kind is OperandKind.BLOCK else self.affine.group
@@ -99,7 +99,7 @@ class OperandSpec:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Both sides of a product that a target computes."""
+    """Both operands of a product that a target computes."""
 
     a: OperandSpec
     b: OperandSpec
@@ -111,28 +111,28 @@ class Product:
 
     @property
     def name(self) -> str:
-        """The formats of both sides, as requirement ids have them."""
+        """The formats of both operands, as requirement ids have them."""
         return f"{self.a.name}@{self.b.name}"
 
     def has_format(self, names: Iterable[str]) -> bool:
-        """Whether a side's format is among some names, sparse or not."""
+        """Whether an operand's format is among some names, sparse or not."""
         return bool({name for side in (self.a, self.b) for name in (side.format, side.name)} & set(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """The numbers of one side before they are laid out. Equal only to itself, so that what is made of it can be kept."""
+    """The numbers of one operand before they are laid out. Equal only to itself, so that what is computed from it can be cached."""
 
     spec: OperandSpec
-    #: A plain side's [rows, k]; of a sparse one the kept [rows, k / 2].
+    #: A plain operand's [rows, k]; of a sparse one the kept [rows, k / 2].
     values: npt.NDArray[Any] | None = None
-    #: Codes [rows, k], of a sparse side the kept [rows, k / 2]; and scales: uint8 [rows, k / block], or floats [rows, k / group].
+    #: Codes [rows, k], of a sparse operand the kept [rows, k / 2]; and scales: uint8 [rows, k / block], or floats [rows, k / group].
     codes: npt.NDArray[np.uint8] | None = None
     scales: npt.NDArray[Any] | None = None
     tensor_scale: float | None = None
-    #: An affine side's biases or zero points [rows, k / group].
+    #: An affine operand's biases or zero points [rows, k / group].
     offsets: npt.NDArray[Any] | None = None
-    #: A sparse side's nibbles [rows, k / 4], of pairs [rows, k / 8].
+    #: A sparse operand's nibbles [rows, k / 4], of pairs [rows, k / 8].
     metadata: npt.NDArray[np.uint8] | None = None
 
     @property
@@ -148,7 +148,7 @@ class Numbers:
         return int(self.held.shape[0]), int(self.held.shape[1]) * self.spec.stored
 
     def with_held(self, held: npt.NDArray[Any]) -> Numbers:
-        """The side with other numbers or codes stored."""
+        """The operand with other numbers or codes stored."""
         return replace(self, values=held) if self.codes is None else replace(self, codes=held)
 
     def as_data(self) -> tuple[Any, ...]:
@@ -158,31 +158,31 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What a target is handed for a side; a plain side that is not sparse is its array."""
+    """What a target receives for an operand; a plain operand that is not sparse is its array."""
 
-    #: uint8: [rows, k] one code to a byte (of a sparse side those kept, [rows, k / 2]), two to a byte for nibble-low, else the
+    #: uint8: [rows, k] one code to a byte (of a sparse operand those kept, [rows, k / 2]), two to a byte for nibble-low, else the
     #: layout's bytes; uint32 for words.
     codes: Any
     #: uint8 [rows, k / block], floats [rows, k / group], or the layout's bytes; None where the layout of the codes holds them.
     scales: Any
-    #: NVFP4's float32 scale of this side, which multiplies; None: there is none.
+    #: NVFP4's float32 scale of this operand, which multiplies; None: there is none.
     tensor_scale: float | None = None
     format: str = ""
     #: (rows, k).
     shape: tuple[int, int] = (0, 0)
-    #: The array of a plain side that is sparse, or is handed over on a road that takes sides alone.
+    #: The array of a plain operand that is sparse, or is passed on a transport that takes `Side` alone.
     values: Any = None
     #: The declaration's text.
     spec: str = ""
-    #: Of an affine side, [rows, k / group] or the layout's bytes: floats that are added, or codes that are subtracted.
+    #: Of an affine operand, [rows, k / group] or the layout's bytes: floats that are added, or codes that are subtracted.
     biases: Any = None
     zeros: Any = None
-    #: A sparse side's nibbles.
+    #: A sparse operand's nibbles.
     metadata: Any = None
 
     @property
     def offsets(self) -> Any:
-        """Biases or zero points, whichever the side has."""
+        """Biases or zero points, whichever the operand has."""
         return self.biases if self.zeros is None else self.zeros
 
 
@@ -196,7 +196,7 @@ def read_numbers(data: Any) -> Numbers:
 
 
 def parse_operand(text: str) -> OperandSpec:
-    """A side from its text: a block format, an affine format or a dtype, sparse or not, then / and its layouts.
+    """An operand from its text: a block format, an affine format or a dtype, sparse or not, then / and its layouts.
 
     Raises ValueError, saying what is allowed.
     """
@@ -276,5 +276,5 @@ def parse_products(given: Any) -> tuple[Product, ...]:
         raise ValueError(f"it holds more than {_MOST_PRODUCTS} products; list each once")
     found = tuple(dict.fromkeys(map(parse_product, members)))
     if not found:
-        raise ValueError("it is empty; name both sides of one product at least")
+        raise ValueError("it is empty; name both operands of one product at least")
     return found

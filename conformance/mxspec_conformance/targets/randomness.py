@@ -1,4 +1,4 @@
-"""Targets whose `quantize` rounds stochastically: what a call needs that asks for no random bits of its own."""
+"""Targets whose `quantize` rounds stochastically: what a call needs that has no random bits of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY_SEED = 1
 
 
 class RandomSession:
-    """A session whose calls of `quantize` have random words, or a seed, where none are given: some scales are asked, or
+    """A session whose calls of `quantize` have random words, or a seed, where none are given: some calls test scales alone, or
     whether there is an answer at all."""
 
     def __init__(self, inner: TargetSession) -> None:

@@ -1,4 +1,4 @@
-"""A session with a target: calls, what each came to, and how many failures a function may cost."""
+"""A session with a target: calls, their outcomes, and how many failures a function may cost."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TargetSession(Protocol):
 
 
 def names_calls(call: Callable[Concatenate[S, str, P], Any]) -> Callable[Concatenate[S, str, P], Any]:
-    """Make a session's `call` tell in the error which call it was: function, dtypes, shapes, and strides that are not C's."""
+    """Make a session's `call` name the call in its errors: function, dtypes, shapes, and strides that are not C's."""
 
     @wraps(call)
     def named(self: S, function: str, /, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -178,7 +178,7 @@ def _frames_of(error: BaseException) -> str:
 
 
 def shorten_path(path: str) -> str:
-    """A source file without the folders of the machine, which are nobody's business once a result is published.
+    """A source file without the folders of the machine, which a published result must not show.
 
     Installed packages and this one are named from the package on, what lies below the working folder from there on.
     """

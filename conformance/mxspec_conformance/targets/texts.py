@@ -1,4 +1,4 @@
-"""The one door through which a target's texts come in: they are data, whatever they say.
+"""The only place where a target's texts are accepted: they are data, whatever they say.
 
 What XML 1.0 cannot hold, UTF-8 cannot spell or terminals obey is replaced; what is too long is cut and says so.
 """

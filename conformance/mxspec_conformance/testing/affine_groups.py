@@ -1,4 +1,4 @@
-"""A Hypothesis strategy for affine integers: groups whose values lie at codes, at midpoints between them, and beside both.
+"""A Hypothesis strategy for affine integers: groups whose values lie at codes, at midpoints between them, and adjacent to both.
 
 Used through `mxspec_conformance.testing.strategies`, which says what is missing where Hypothesis is not installed.
 """
@@ -22,7 +22,7 @@ def affine_groups(fmt: str | AffineFormat, *, rows: int = 1, groups: int = 1) ->
     """Groups to quantize, in the format's dtype.
 
     Each group has two ends, and values at the codes of the min/max rule between them, at the midpoints of its codes, and one
-    float beside either; groups of one value, groups on one side of zero, and ends of very different size are among them. All
+    float from either; groups of one value, groups on one side of zero, and ends of very different size are among them. All
     values are finite. A failing array shrinks to zeros and ones.
 
     >>> from hypothesis import given

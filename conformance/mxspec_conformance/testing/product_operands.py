@@ -1,4 +1,4 @@
-"""A Hypothesis strategy for both sides of a product, and the check of what a kernel makes of them.
+"""A Hypothesis strategy for both operands of a product, and the check of what a kernel makes of them.
 
 Used through `mxspec_conformance.testing.strategies`, which says what is missing where Hypothesis is not installed.
 """
@@ -35,7 +35,7 @@ from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.products.draw import takes_tensor_scale
 from mxspec_conformance.judge.products.reference import make_factor, read_contract
-from mxspec_conformance.render.product import describe_side, explain_product_lines
+from mxspec_conformance.render.product import describe_operand, explain_product_lines
 from mxspec_conformance.targets.laying_out import hand_over
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
@@ -48,7 +48,7 @@ _NUMBERS = (1.0, -1.0, 2.0, 0.5, 3.0, -2.0, 1.5, 4.0, 0.25, 7.0, 255.0, 1024.0, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Operands:
-    """Both sides of a product, as a kernel takes them, with what is right.
+    """Both operands of a product, as a kernel takes them, with what is right.
 
     `a` and `b` are what a target is handed: `Side` (codes, scales, tensor_scale, format, shape) in the layout that the product
     names, or the array of a plain side.
@@ -126,7 +126,7 @@ class Operands:
                 a, b, row=row, column=column, accumulator=accumulator, out_dtype=y.dtype.name, epilogue=epilogue,
                 returned=float(y[row, column]),
             )  # fmt: skip
-            sides = describe_side(self.left, row), describe_side(self.right, column)
+            sides = describe_operand(self.left, row), describe_operand(self.right, column)
             lines = explain_product_lines(e, *sides, contract=self._read(contract))
         raise AssertionError("\n".join([f"{int(bad.sum())} of {bad.size} outputs are wrong; the first:", *lines]))
 
@@ -157,7 +157,7 @@ def operands(
     product: str | Mapping[str, str] | Product, *, max_rows: int = 3, max_columns: int = 3, max_blocks: int = 3,
     allow_nan: bool = False, allow_infinity: bool = False, extreme: bool = True,
 ) -> st.SearchStrategy[Operands]:  # fmt: skip
-    """Both sides of a product, of one k: few numbers or many, scales at the ends of their format, zero blocks under any scale, a
+    """Both operands of a product, of one k: few numbers or many, scales at the ends of their format, zero blocks under any scale, a
     number and its negative, numbers and codes at the ends of their formats.
 
     >>> from hypothesis import given

@@ -48,7 +48,7 @@ class MxspecFailure(Exception):
 
 
 class Run:
-    """One target: what it offers, and, once a test asked for it, what the judge found."""
+    """One target: what it offers, and, once a test requested it, what the judge found."""
 
     def __init__(self, spec: str, config: pytest.Config, waivers: Sequence[Waiver] | None) -> None:
         self._spec = spec
@@ -182,7 +182,7 @@ class MxspecItem(_Quiet):
             raise MxspecFailure("\n\n".join(words))
 
     def _list_unplanned(self) -> str:
-        """For the last requirement: those that are not met and that nobody foresaw when tests were collected."""
+        """For the last requirement: those that are not met and were unknown when tests were collected."""
         from mxspec_conformance.results.report import GOOD
 
         if self.name != self.run.planned[-1]:
@@ -244,7 +244,7 @@ def _option(config: pytest.Config, name: str) -> Any:
 def _open_runs(config: pytest.Config, *, describe: bool) -> list[Run]:
     """The targets that the options name, with the results of the controlling process if there is one.
 
-    describe: whether to open those that nobody has judged, to see what they offer.
+    describe: whether to open those that are not judged yet, to see what they offer.
     """
     if _RUNS in config.stash:
         return config.stash[_RUNS]
@@ -297,7 +297,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the result, if a test asked for it."""
+    """Write the result, if a test requested it."""
     path = session.config.getoption("mxspec_json")
     runs = session.config.stash.get(_RUNS, [])
     if path and not hasattr(session.config, "workerinput") and any(run.is_judged for run in runs):

@@ -340,7 +340,7 @@ def _maxima(draw: st.DrawFn, fmt: BlockFormat, low: int, high: int) -> int:
 
 @st.composite
 def _lanes(draw: st.DrawFn, fmt: BlockFormat, largest: int) -> int:
-    """float32 bits of a lane beside that maximum: a value of the element format, a midpoint, a neighbour, anything."""
+    """float32 bits of a lane in a block of that maximum: a value of the element format, a midpoint, a neighbour, anything."""
     kind = draw(st.sampled_from(("value", "tie", "power", "any", "largest", "zero")))
     if kind == "zero":
         return draw(st.sampled_from((0, 1)))
@@ -348,7 +348,7 @@ def _lanes(draw: st.DrawFn, fmt: BlockFormat, largest: int) -> int:
         return largest
     if kind == "any":
         return draw(st.integers(0, largest))
-    # The scale's exponent is that of the maximum less the element's, or one beside it.
+    # The scale's exponent is that of the maximum less the element's, or one next to it.
     exponent = max(largest >> 23, 1) - 127 - fmt.element.emax
     if kind == "power":
         return min(_float_bits(power_of_two(max(exponent + fmt.element.emax - draw(st.integers(0, 20)), -149))), largest)
@@ -362,7 +362,7 @@ def blocks(
     allow_nan: bool = False, allow_infinity: bool = False,
 ) -> st.SearchStrategy[Array]:  # fmt: skip
     """One block [k] of a format: a maximum where scale rules change their answers, and a few lanes where, under its scale,
-    elements are values, midpoints or one float beside; the rest is one filler.
+    elements are values, midpoints or one float off; the rest is one filler.
 
     dtype: float32, float16 or bfloat16.  exponents: smallest and largest binary exponent of the maximum.
     allow_nan, allow_infinity: whether lanes may hold them.

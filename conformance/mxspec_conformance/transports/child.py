@@ -17,7 +17,7 @@ from mxspec_conformance.transports.frames import FrameError, WireClosed, WireTim
 from mxspec_conformance.transports.launching import Launched, launch_server
 from mxspec_conformance.transports.serving import OK, TARGET_ERROR
 
-#: What a reply may say that a call came to.
+#: The outcomes of a call that a reply may state.
 _FAILED = {FailureKind.ERROR.value, FailureKind.BAD_RETURN.value, FailureKind.UNSUPPORTED.value, FailureKind.CRASH.value,
            FailureKind.TIMEOUT.value, FailureKind.GARBAGE.value}  # fmt: skip
 
@@ -74,13 +74,13 @@ class SubprocessSession:
         return TargetError(message)
 
     def _exchange(self, value: Any, seconds: float) -> tuple[str, Any]:
-        """One message there and one back. Its name is drawn, so that no reply to another call is taken for this one's."""
+        """Send one message and receive one. Its name is random, so that no reply to another call is taken for this one's."""
         assert self._wire is not None
         assert self._process is not None
         process, call = self._process, secrets.token_hex(8)
         deadline = time.monotonic() + seconds
         if has_unread(self._wire):
-            raise FrameError("bytes came that nothing had asked for")
+            raise FrameError("bytes came before any request")
         write_frame(self._wire, call, "call", value, seconds)
         named, kind, answer = read_frame(self._wire, deadline - time.monotonic(), lambda: process.poll() is None)
         if named != call:

@@ -75,7 +75,7 @@ _SHOWN = 60
 
 
 def find_violation(document: Any, part: str) -> str | None:
-    """What in a document breaks the part of the schema, in words; None if nothing does."""
+    """How a document breaks the part of the schema; None if it does not."""
     import jsonschema
 
     error = jsonschema.exceptions.best_match(_validator(part).iter_errors(document))
@@ -160,7 +160,7 @@ def describe_surroundings(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_reply_violation(reply: Any) -> str | None:
-    """What makes a reply to a `run` request none, in words; None if it is one."""
+    """Why a reply to a `run` request is not valid; None if it is."""
     if not isinstance(reply, dict):
         return f"a reply is a JSON object; this is {json.dumps(reply)[:60]}"
     part = next((part for key, part in _REPLIES.items() if key in reply), None)

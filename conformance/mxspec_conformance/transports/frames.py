@@ -28,7 +28,7 @@ _SMALL = 1 << 16
 
 
 class FrameError(Exception):
-    """What came is no message."""
+    """The bytes received are no message."""
 
 
 class WireClosed(Exception):
@@ -193,7 +193,7 @@ class _Reader:
 
 
 def has_unread(wire: socket.socket) -> bool:
-    """Whether something lies in the wire that nobody asked for."""
+    """Whether the wire holds bytes that were not requested."""
     wire.settimeout(0)
     try:
         return bool(wire.recv(1, socket.MSG_PEEK))

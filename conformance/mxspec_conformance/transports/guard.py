@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-#: Seconds that killing may take: whoever starts processes faster than they can be killed is not waited for.
+#: Seconds that killing may take: a target that starts processes faster than they can be killed is not waited for.
 _KILLING = 5.0
 #: prctl(2).
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36

@@ -47,7 +47,7 @@ class Launched:
             self.wait(_GONE)
 
     def __del__(self) -> None:
-        # A session that nobody closed: the guard sees the end of the pipe.
+        # A session that was not closed: the guard sees the end of the pipe.
         if self._lifeline is not None:
             with contextlib.suppress(OSError):
                 os.close(self._lifeline)
@@ -128,7 +128,7 @@ def _flags() -> list[str]:
 
 
 def stdlib_first(path: Sequence[str]) -> list[str]:
-    """A search path with the standard library in front: a file types.py that lies about is nobody's `types`."""
+    """A search path with the standard library in front: a stray file types.py must not replace `types`."""
     return sorted(path, key=lambda entry: not is_stdlib(entry))
 
 

@@ -144,7 +144,7 @@ class Library:
 
 
 def _list_numbers(call: Call, shape: Shape) -> dict[str, Any]:
-    """Fields of structures that are neither text nor an array of the call: sizes, dtypes, options and sides of a product."""
+    """Fields of structures that are neither text nor an array of the call: sizes, dtypes, options and operands of a product."""
     count, axis = math.prod(shape), call.get("axis", -1)
     rows, columns = shape if len(shape) == 2 else (1, count)
     fields = {
@@ -163,7 +163,7 @@ def _list_numbers(call: Call, shape: Shape) -> dict[str, Any]:
 
 
 def _fill(structure: type[abi.Structure], fields: Mapping[str, Any], held: list[Any]) -> abi.Structure:
-    """A structure with the fields that there are and that are not None; it points at arrays that are held."""
+    """A structure with the known fields that are not None; it points at arrays that are held."""
     filled = structure()
     for name, kind in structure.fields.items():
         of = name.removesuffix("_size")

@@ -78,7 +78,7 @@ def _load_file(path: Path, *, stay: bool) -> Any:
     sys.modules[name] = module
     folder = str(path.resolve().parent)
     sys.path.insert(sum(map(is_stdlib, stdlib_first(sys.path))) if stay else 0, folder)
-    # Judging writes nothing beside the target: neither its bytecode nor that of the files it imports.
+    # Judging writes nothing next to the target: neither its bytecode nor that of the files it imports.
     write_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)

@@ -31,7 +31,7 @@ from mxspec_conformance.transports.launching import launch_program
 from mxspec_conformance.transports.remote import RemoteModule
 from mxspec_conformance.transports.wire import dump_line, parse_line, write_request
 
-#: The longest line that is taken for a reply, and how many may wait: a program that writes more unasked is not read on.
+#: The longest line that is taken for a reply, and how many may wait: a program that writes more than was requested is not read on.
 MAX_LINE = 1 << 28
 MAX_UNASKED = 64
 #: How much of a target's stderr is passed on, and how much of its end is kept to be quoted.
@@ -56,7 +56,7 @@ class Conversation:
         self._process = self._launched.process
         self._outgoing: queue.Queue[bytes | None] = queue.Queue()
         self._lines: queue.Queue[bytes] = queue.Queue()
-        #: Bytes of a line that has begun; for the words of a failure.
+        #: Bytes of a line that has begun; for the message of a failure.
         self._begun = 0
         self._stderr: deque[bytes] = deque()
         self._threads = [threading.Thread(target=f, daemon=True) for f in (self._write, self._read, self._drain)]
@@ -86,7 +86,7 @@ class Conversation:
                 self._begun = sum(map(len, parts))
                 if self._begun > MAX_LINE or self._lines.qsize() > MAX_UNASKED:
                     break
-        # The end, told by a line without one: never empty, as no line that ends is b"\n".
+        # The end, marked by a line without one: never empty, as no line that ends is b"\n".
         self._lines.put(b"\n")
 
     def _drain(self) -> None:
@@ -246,7 +246,7 @@ class ProcessTarget:
         if violation is not None:
             raise CallError(FailureKind.GARBAGE, f"a reply is not as the protocol says: {violation}")
         if reply.get("id") != identifier:
-            raise CallError(FailureKind.GARBAGE, f"the reply is to {reply.get('id')!r}; {identifier!r} was asked")
+            raise CallError(FailureKind.GARBAGE, f"the reply is to {reply.get('id')!r}; the request was {identifier!r}")
         answer: Mapping[str, Any] = reply
         return answer
 

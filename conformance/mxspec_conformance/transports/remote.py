@@ -1,4 +1,4 @@
-"""A target that is reached by requests and replies, dressed as a module: what the judge calls has the same shape."""
+"""A target that is reached by requests and replies, with the interface of a module: the judge calls both alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ask = Callable[[str, str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 class RemoteModule:
-    """Has the functions that its capabilities list; each asks and reads the reply."""
+    """Has the functions that its capabilities list; each sends a request and reads the reply."""
 
     MXSPEC_TAKES_SIDES = True
 
@@ -41,7 +41,7 @@ class RemoteModule:
 
 
 def read_reply(function: str, reply: Mapping[str, Any]) -> Any:
-    """What a reply to a call comes to: one array, or a tuple of them.
+    """The answer in a reply to a call: one array, or a tuple of them.
 
     Raises NotImplementedError, RemoteError or BadReturn for replies that hold no answer.
     """

@@ -17,7 +17,7 @@ from mxspec_conformance.targets.texts import MESSAGE
 from mxspec_conformance.transports.frames import FrameError, WireClosed, read_frame, write_frame
 from mxspec_conformance.transports.loading import load_target
 
-#: Kinds of messages beside those of `FailureKind`.
+#: Kinds of messages in addition to those of `FailureKind`.
 OK, TARGET_ERROR = "ok", "target-error"
 
 
@@ -29,7 +29,7 @@ def serve_wire(fd: int) -> None:
 
 
 def _move_up(fd: int) -> int:
-    """The descriptor under another number, high and not known before: who writes to 3, 4, 5 ... by mistake misses it."""
+    """The descriptor under another number, high and not known before: a target that writes to 3, 4, 5 ... by mistake misses it."""
     import fcntl
     import resource
 
@@ -79,7 +79,7 @@ def _reply(wire: socket.socket, mine: int, call: str, kind: str, value: Any) -> 
 
 
 def _load(wire: socket.socket, call: str, spec: str, mine: int) -> tuple[Any, Any]:
-    """The target and its capabilities; None where it does not load, which the judge is told."""
+    """The target and its capabilities; None where it does not load, after a message to the judge."""
     try:
         module = load_target(spec, stay=True)
         capabilities = describe_target(module, spec)

@@ -88,7 +88,7 @@ def _multiply(session: TargetSession, product: Product, rows: int) -> Any:
 
 
 def _make_zeros(spec: OperandSpec, rows: int, k: int) -> Numbers:
-    """A side of code 0 throughout: zeros, but for affine integers."""
+    """An operand of code 0 throughout: zeros, but for affine integers."""
     held, groups = (rows, k // spec.stored), (rows, k // spec.group)
     metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), 4, np.uint8)
     if spec.kind is OperandKind.PLAIN:

@@ -1,4 +1,4 @@
-"""Calls as JSON: arrays as hex or base64 of raw bytes, requests with ids that depend on nothing but what they ask."""
+"""Calls as JSON: arrays as hex or base64 of raw bytes, requests with ids that depend on their content alone."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ def name_arguments(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _name_side(name: str, side: Side) -> dict[str, Any]:
-    """The arrays of one side of a product, each by a name of its own."""
+    """The arrays of one operand of a product, each by a name of its own."""
     return {f"{name}_{part}": value for part in SIDE_PARTS if (value := getattr(side, part)) is not None}
 
 
 def digest_call(function: str, arguments: Mapping[str, Any]) -> str:
-    """16 hex digits that name a call: of the function and the bytes of all arguments, whatever spells them."""
+    """16 hex digits that name a call: of the function and the bytes of all arguments, however they are encoded."""
     digest = hashlib.sha256(function.encode("ascii"))
     for name in sorted(arguments):
         value = arguments[name]
@@ -136,7 +136,7 @@ def write_request(identifier: str, function: str, arguments: Mapping[str, Any], 
 
 
 def _plain(name: str, value: Any) -> Any:
-    kind = ARGUMENTS.get(name)  # None: of a question that is no operation
+    kind = ARGUMENTS.get(name)  # None: of a call that is no operation
     if kind is Kind.FLOAT:
         return write_float(value)
     if kind in (Kind.SIZES, Kind.PAIR):

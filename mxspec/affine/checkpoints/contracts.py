@@ -17,7 +17,7 @@ from mxspec.containers.contract import make_rows
 def digest_affine(format_name: str, profile: str) -> str:
     """SHA-256, in hex, of the codes, scales and offsets that a profile gives for the recipe, in groups of the format.
 
-    NaN and infinity are zeros: what is made of them, profiles leave open.
+    NaN and infinity are zeros: profiles leave open what they become.
 
     Raises ValueError for an unknown format or profile, or one that does not cover the format.
     """

@@ -85,7 +85,7 @@ class AffineForm(BaseForm):
 
     @property
     def offset(self) -> Offset:
-        """What groups share beside the scale."""
+        """What groups share in addition to the scale."""
         return Offset.ZERO if isinstance(self.offsets, Packed) else Offset.BIAS
 
     def extra(self, which: Extra) -> str | None:

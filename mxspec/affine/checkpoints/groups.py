@@ -105,7 +105,7 @@ class AffineCheckpoint:
     """A checkpoint's tensors of affine integers; others are as `mxspec.containers` has them."""
 
     checkpoint: Checkpoint
-    #: What the configuration beside it says of its quantization.
+    #: What the configuration next to it says of its quantization.
     config: Mapping[str, Any]
     #: The convention and the format that it is known to follow.
     convention: str | None = None
@@ -137,9 +137,9 @@ class AffineCheckpoint:
     def _hint(self, base: str, metadata: Mapping[str, str]) -> dict[str, int]:
         """Bits and group as far as something says them."""
         names = metadata.get(FORMAT_KEY, "").split()
-        told = self.format or (find_affine(names[0]) if len(names) == 1 else None)
-        if told is not None:
-            return {"bits": told.bits, "group": told.group}
+        known = self.format or (find_affine(names[0]) if len(names) == 1 else None)
+        if known is not None:
+            return {"bits": known.bits, "group": known.group}
         own = self.config.get(base)
         said = {**self.config, **(own if isinstance(own, dict) else {})}
         found = {"bits": said.get("bits"), "group": said.get("group_size")}
@@ -227,7 +227,7 @@ def _fit(form: AffineForm, base: str, tensors: Mapping[str, Tensor], hint: Mappi
         return doubt(f"these shapes and dtypes are none of {form.convention}")
     if len(fitting) > 1:
         names = ", ".join(f.name for f, _ in fitting)
-        return doubt(f"fits {names} alike; say which it is (--format), or put its config.json beside it", Misfit.AMBIGUOUS)
+        return doubt(f"fits {names} alike; say which it is (--format), or put its config.json next to it", Misfit.AMBIGUOUS)
     ((fmt, k),) = fitting
     return AffineGroup(base, form, (n, k), parts, fmt)
 
@@ -256,7 +256,7 @@ def open_affine(path: str | Path | Checkpoint, *, convention: str | None = None,
     Args:
         path: A safetensors file, an index of shards, a folder with one of these, or an open checkpoint.
         convention: Which of several conventions with the same tensors it follows (gptq, gptq-v2); default: what its metadata or
-            the configuration beside it say, else the older.
+            the configuration next to it say, else the older.
         fmt: Its format, where names and shapes leave bits and group open (MLX); default: the same.
 
     Only headers, configurations and tensors of a few bytes are read. Raises ContainerError for what is no checkpoint, and

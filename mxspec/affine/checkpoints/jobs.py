@@ -1,4 +1,4 @@
-"""Checkpoints of affine integers: made of plain numbers, turned back into these, and moved from one convention to another."""
+"""Checkpoints of affine integers: made from plain numbers, decoded to these, and moved from one convention to another."""
 
 from __future__ import annotations
 

@@ -67,21 +67,21 @@ def ask_batch(session: TargetSession, job: BlockJob, number: int) -> Result:
     base: tuple[Any, Any] | None = None
     blocks = failing = 0
 
-    def judge(call: Call, index: int, asked: Float32s, expected: tuple[Any, Any], got: tuple[Any, Any], start: int = 0) -> None:
+    def judge(call: Call, index: int, given: Float32s, expected: tuple[Any, Any], got: tuple[Any, Any], start: int = 0) -> None:
         nonlocal blocks, failing, mismatches
-        blocks += len(asked)
-        wrong = (find_wrong_special if call.kind is CallKind.SPECIAL else find_wrong)(space, asked, expected, got)
+        blocks += len(given)
+        wrong = (find_wrong_special if call.kind is CallKind.SPECIAL else find_wrong)(space, given, expected, got)
         if wrong is not None:
             failing += len(wrong.rows)
-            mismatches += _see(wrong, number, index, call, asked, expected, got, start)
+            mismatches += _see(wrong, number, index, call, given, expected, got, start)
 
     for index, call in enumerate(calls):
         if call.axis == 0 and not session.capabilities.has("quantize", "axis"):
             continue
-        asked = call.blocks(x)
-        expected = _expect(space, asked) if call.negate or call.shift else (want[0][call.rows], want[1][call.rows])
+        given = call.blocks(x)
+        expected = _expect(space, given) if call.negate or call.shift else (want[0][call.rows], want[1][call.rows])
         try:
-            got = call.ask(session, space, asked)
+            got = call.ask(session, space, given)
         except CallError as failure:
             if failure.kind in _MAY_REFUSE.get(call.kind, ()):
                 continue
@@ -93,7 +93,7 @@ def ask_batch(session: TargetSession, job: BlockJob, number: int) -> Result:
             base = got
         if base is not None:
             relate(relations, space, call, x, base, got)
-        judge(call, index, asked, expected, got)
+        judge(call, index, given, expected, got)
     for start in range(0, len(special), SPECIAL_CALL):
         part = special[start : start + SPECIAL_CALL]
         coverage.enter_special(space, part)

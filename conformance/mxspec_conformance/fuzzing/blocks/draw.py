@@ -99,7 +99,7 @@ def draw_blocks(space: SampleSpace, n: int, rng: np.random.Generator) -> Float32
     bits = magnitude | bits & _SIGN
     place = rng.integers(0, k, n)
     bits[np.arange(n), place] = maxima | rng.integers(0, 2, n) << 31
-    # Neighbours that are codes beside codes are what packing can spoil: a fifth of the blocks repeats one pair.
+    # Packing can damage neighbouring codes: a fifth of the blocks repeats one pair.
     pairs = np.flatnonzero(rng.random(n) < 0.05)
     bits[pairs, 1::2] = bits[pairs, ::2] ^ (rng.integers(0, 2, (len(pairs), 1)) << 31)
     x = space.cast(bits)

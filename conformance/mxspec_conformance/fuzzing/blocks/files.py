@@ -1,4 +1,4 @@
-"""Blocks as cases in the vectors' own schema, and asked again: a file that replays, and that any loader of vectors reads."""
+"""Blocks as cases in the vectors' own schema, and run again: a file that replays, and that any loader of vectors reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mxspec_vectors.files import VERSION, Document, case_id, parse, render
 from mxspec_vectors.reading import read_regular
 from mxspec_vectors.verify import load_schema
 
-#: Calls that a case may ask for before the one that is looked at.
+#: Calls that a case may request before the one that is judged.
 MAX_REPEATED = 100_000
 _TOPICS = {"element": "mixture", "special": "nan", "calls": "call-size", "zero-sign": "zero-sign", "value": "code"}
 _NOTES = {
@@ -141,7 +141,7 @@ def replay_cases(path: Path, _content: Any, session: TargetSession, restart: Res
         try:
             current = _is_current(document, case)
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"{path}: case {case.get('id')} is none that can be asked: {error}") from None
+            raise ValueError(f"{path}: case {case.get('id')} cannot be run: {error}") from None
         if not current:
             results.append(Replayed(case["id"], "outdated", "the file expects something else than the profile gives now"))
             continue

@@ -36,7 +36,7 @@ Sighting = tuple[BlockJob, Mismatch]
 class BlockFinding(Finding):
     """One cause, and the smallest block that shows it."""
 
-    #: What is said, as types: findings of which it is the same are one.
+    #: The facts reported: findings with the same facts are one.
     facts: tuple[object, ...]
     #: The call's blocks [n, k], which of them is wrong, and how they are called; None for dequantize.
     blocks: Float32s | None = None

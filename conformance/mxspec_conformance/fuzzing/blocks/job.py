@@ -17,7 +17,7 @@ PER_CALL, PER_BATCH = 12, 96
 
 @dataclass(frozen=True, kw_only=True)
 class BlockJob(Job):
-    """What a batch of blocks is drawn from and asked of."""
+    """What a batch of blocks is drawn from, and the target that gets them."""
 
     fmt: str
     profile: str

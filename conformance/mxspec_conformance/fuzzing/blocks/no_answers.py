@@ -24,9 +24,9 @@ def reduce_no_answer(job: BlockJob, no_answer: dict[str, Any], session: TargetSe
         return None
     call, blocks, _ = find_block(job, no_answer["batch"], no_answer["number"], no_answer["row"])
 
-    def fails(asked: Float32s) -> CallError | None:
+    def fails(blocks: Float32s) -> CallError | None:
         try:
-            call.ask(session, job.space, asked)
+            call.ask(session, job.space, blocks)
         except CallError as failure:
             return failure
         return None

@@ -1,4 +1,4 @@
-"""Block formats in a campaign: which jobs there are, and what their batches come to."""
+"""Block formats in a campaign: its jobs, and the verdict on their batches."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def plan_formats(request: Request, *, optional: bool) -> tuple[list[FormatResult
         request.progress(f"{name}: which profile is nearest")
         fmt = get_block(name)
         try:
-            profile, distance, asked = (
+            profile, distance, compared = (
                 nearest_profile(request.session, fmt) if settings.profile is None else (find_profile(settings.profile, fmt), 0, 0)
             )
         except ValueError as error:
@@ -90,7 +90,7 @@ def plan_formats(request: Request, *, optional: bool) -> tuple[list[FormatResult
         formats.append(
             FormatResult(
                 format=name, judged_against=profile.id, chosen="asked" if settings.profile else "nearest",
-                provisional=profile.provisional, distance=distance, cases=asked,
+                provisional=profile.provisional, distance=distance, cases=compared,
                 operations=["quantize"] * (False in decodes) + ["dequantize"] * (True in decodes),
             )
         )  # fmt: skip
@@ -111,8 +111,8 @@ def _plan_format(request: Request, fmt: BlockFormat, profile: Profile) -> list[B
     planned: list[BlockJob] = []
 
     def takes(function: str, tensor: int | None) -> bool:
-        asked = capabilities.repeats if function == "quantize" else capabilities.has(function)
-        if not asked or not has_level(profile, two_level=tensor is not None):
+        offered = capabilities.repeats if function == "quantize" else capabilities.has(function)
+        if not offered or not has_level(profile, two_level=tensor is not None):
             return False
         return capabilities.one_level if tensor is None else capabilities.has(function, "tensor_scale")
 
@@ -129,11 +129,11 @@ def _plan_format(request: Request, fmt: BlockFormat, profile: Profile) -> list[B
     return planned
 
 
-def conclude(request: Request, jobs: Sequence[BlockJob], asked: Sequence[tuple[BlockJob, int, Result]], campaign: Campaign) -> None:
+def conclude(request: Request, jobs: Sequence[BlockJob], batches: Sequence[tuple[BlockJob, int, Result]], campaign: Campaign) -> None:
     """Every batch added up, each cause reduced to its smallest block."""
     totals: dict[str, Result] = {}
     mismatches: list[Sighting] = []
-    for job, _, result in asked:
+    for job, _, result in batches:
         empty = {**dict.fromkeys(("batches", *_COUNTED), 0), "relations": {}, "no_answers": {}, "memory": {}}
         total = totals.setdefault(job.fmt, empty)
         add_up(total, result, *_COUNTED)
@@ -145,7 +145,7 @@ def conclude(request: Request, jobs: Sequence[BlockJob], asked: Sequence[tuple[B
         campaign.coverage.setdefault(label, _empty_coverage(job)).merge(result["coverage"])
         if len(mismatches) < MAX_SIGHTINGS:
             mismatches += [(job, Mismatch.from_dict(s)) for s in result["mismatches"]]
-    # A file is loaded anew in this process; a module or library only in a new one.
+    # A file is reloaded in this process; a module or library only in a new one.
     restart = Restart(request.spec, request.timeout) if isinstance(request.spec, str) else None
     reduced = reduce_mismatches(mismatches, request.session, restart, request.progress)
     by_name = {j.name: j for j in jobs}

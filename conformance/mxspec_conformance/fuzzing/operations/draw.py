@@ -1,6 +1,6 @@
 """Drawing groups: to quantize, to dequantize, to prune, to compress and to decompress.
 
-Values lie where rules change their answers: at codes, at midpoints and beside both, at ends and scales of every size. Whatever is
+Values lie where rules change their answers: at and adjacent to codes and midpoints, at ends and scales of every size. Whatever is
 drawn becomes a document of the vectors' form, with the answers of the model, and is judged as the vectors are.
 """
 
@@ -43,7 +43,7 @@ Input = GroupInput | StoredGroup | SparseInput
 
 
 def lanes_of(one: Input) -> tuple[int, ...]:
-    """What a group is made of: bits of its values, or codes."""
+    """The contents of a group: bits of its values, or codes."""
     return one.bits if isinstance(one, GroupInput) else one.codes
 
 
@@ -79,7 +79,7 @@ def _pick(draw: np.random.Generator, options: Sequence[Any]) -> Any:
 
 
 def _draw_places(fmt: AffineFormat, draw: np.random.Generator) -> tuple[int, int]:
-    """Two lanes for what a group's parameters hang on: mostly one is at a border, where loops begin, end and hand over."""
+    """Two lanes for what determines a group's parameters: mostly one is at a border, where loops begin, end and hand over."""
     first, second = (int(place) for place in draw.permutation(fmt.group)[:2])
     if draw.random() < 0.75:
         first = int(_pick(draw, [place for place in BORDERS if -fmt.group <= place < fmt.group])) % fmt.group
@@ -91,7 +91,7 @@ def _draw_places(fmt: AffineFormat, draw: np.random.Generator) -> tuple[int, int
 def _draw_group(fmt: AffineFormat, draw: np.random.Generator, number: int) -> GroupInput:
     """One group to quantize; a few have one value, and a few a NaN or an infinity."""
     kind, name = draw.random(), f"drawn-{number}"
-    if kind < 0.5:  # values at codes and midpoints between two ends, and beside both
+    if kind < 0.5:  # values at and adjacent to codes and midpoints between two ends
         points = list_points(fmt, int(draw.integers(len(ENDS))), int(_pick(draw, EXPONENTS)))
         # Half the time the ends stand alone: a group in which others equal them shows nothing of where they are found.
         inner = points[2 + POINTS_BESIDE : -POINTS_BESIDE] if draw.random() < 0.5 else points
@@ -205,7 +205,7 @@ def read_cases(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def list_inputs(document: Mapping[str, Any]) -> dict[str, Input]:
-    """Each case's or group's label, as the judge calls it, and the input that it was made of."""
+    """Each case's or group's label, as the judge calls it, and its input."""
     found: dict[str, Input] = {}
     for case, entry in zip(read_cases(document), document["cases"], strict=True):
         topic = entry["topic"]

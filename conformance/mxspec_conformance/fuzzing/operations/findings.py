@@ -17,8 +17,7 @@ from mxspec_conformance.results.report import GOOD, Failure, Requirement
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import SparseFunction
 
-#: Batches with wrong groups that are looked at anew, causes that are told, wrong groups that are tried alone, and calls that making
-#: one smaller may cost.
+#: Batches with wrong groups that are run again, causes that are reported, wrong groups that are tried alone, and calls to shrink one.
 _BATCHES, _CAUSES, _TRIED, _CALLS = 3, 6, 4, 40
 
 
@@ -73,7 +72,7 @@ def reduce_groups(job: OperationJob, batches: Sequence[int], session: TargetSess
         wrong = list_wrong(judge_document(job, session, make_document(job, inputs))[0])
         reduced.lost += not wrong
         for requirement in wrong:
-            words = requirement.note.removeprefix("as if ").removeprefix("as ") or _tell(requirement.first)
+            words = requirement.note.removeprefix("as if ").removeprefix("as ") or _describe(requirement.first)
             if (words or requirement.topic) in known or len(known) >= _CAUSES:
                 continue
             known.add(words or requirement.topic)
@@ -82,7 +81,7 @@ def reduce_groups(job: OperationJob, batches: Sequence[int], session: TargetSess
     return reduced
 
 
-def _tell(failure: Failure | None) -> str:
+def _describe(failure: Failure | None) -> str:
     """What is wrong, without the numbers of one group."""
     return failure.steps[0].partition(":")[0] if failure is not None and failure.steps and ":" in failure.steps[0] else ""
 
@@ -104,9 +103,9 @@ def _reduce(job: OperationJob, session: TargetSession, inputs: Sequence[Input], 
     if again is None:
         for one in wrong[:_TRIED]:
             at = drawn.index(one)
-            beside = [drawn[(at + i) % len(drawn)] for i in (0, 1, -1)]
-            if (again := judge(beside)) is not None:
-                chosen, depends = beside, Dependence.NEIGHBOURS
+            adjacent = [drawn[(at + i) % len(drawn)] for i in (0, 1, -1)]
+            if (again := judge(adjacent)) is not None:
+                chosen, depends = adjacent, Dependence.NEIGHBOURS
                 break
     if depends is Dependence.NOTHING:
         chosen = [_simplify(chosen[0], judge)]

@@ -1,4 +1,4 @@
-"""Functions of affine integers and of sparse operands in a campaign: which there are, what their batches come to, and their files."""
+"""Functions of affine integers and of sparse operands in a campaign: the jobs, the verdict on their batches, and their files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mxspec_vectors.topics import topic_text
 def plan_operations(request: Request) -> list[OperationJob]:
     """A job for each function in each format: of those named `function` or `function.format`; without names all.
 
-    None where a profile, a block format or a product is asked for, and no function. Raises ValueError for a name that the target
+    None where a profile, a block format or a product is requested, and no function. Raises ValueError for a name that the target
     does not have.
     """
     settings, capabilities = request.settings, request.session.capabilities
@@ -44,10 +44,10 @@ def plan_operations(request: Request) -> list[OperationJob]:
     return [job for job in planned if not names or {job.function, job.fmt} & set(names)]
 
 
-def conclude(request: Request, jobs: Sequence[OperationJob], asked: Sequence[tuple[OperationJob, int, Result]], campaign: Campaign) -> None:
+def conclude(request: Request, jobs: Sequence[OperationJob], done: Sequence[tuple[OperationJob, int, Result]], campaign: Campaign) -> None:
     """What each function is like, its totals, causes and requirements."""
     for job in jobs:
-        own = {number: result for one, number, result in asked if one is job}
+        own = {number: result for one, number, result in done if one is job}
         results = list(own.values())
         wrong = [number for number, result in own.items() if result["wrong"]]
         reduced = reduce_groups(job, wrong, request.session, request.progress) if wrong else Reduced()
@@ -98,7 +98,7 @@ def is_operations(document: Any) -> bool:
 
 
 def replay_operations(path: Path, document: Any, session: TargetSession, _restart: Restart | None = None) -> list[Replayed]:
-    """The groups of a file asked again, together, by the answers that the model gives now: a row for each requirement.
+    """The groups of a file, run again together, by the answers that the model gives now: a row for each requirement.
 
     Raises ValueError for a file that is none, and where the target does not have its function.
     """
@@ -115,7 +115,7 @@ def replay_operations(path: Path, document: Any, session: TargetSession, _restar
                 words = f"{r.failing} of {r.cases}: {r.note}".rstrip(": ") if verdict == "differs" else ""
                 results.append(Replayed(f"{job.fmt}/{r.topic}", verdict, words))
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"{path} has groups that cannot be asked: {type(error).__name__} {error}") from None
+        raise ValueError(f"{path} has groups that cannot be run: {type(error).__name__} {error}") from None
     return results
 
 

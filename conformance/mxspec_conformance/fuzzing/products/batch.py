@@ -21,16 +21,16 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 
 def ask_batch(session: TargetSession, cases: Sequence[ProductCase]) -> list[Asked]:
-    """What the target returns, call after call; the rest is not asked after one that ends or times out."""
-    asked: list[Asked] = []
+    """What the target returns, call after call; none is made after one that ends the process or times out."""
+    calls: list[Asked] = []
     for case in cases:
         try:
-            asked.append(Asked(case, call_case(session, case)))
+            calls.append(Asked(case, call_case(session, case)))
         except CallError as failure:
-            asked.append(Asked(case, NoAnswer(failure.kind, str(failure), failure.detail, stumbled=failure.stumbled)))
+            calls.append(Asked(case, NoAnswer(failure.kind, str(failure), failure.detail, stumbled=failure.stumbled)))
             if failure.final or failure.kind is FailureKind.TIMEOUT:
                 break
-    return asked
+    return calls
 
 
 def ask_products(session: TargetSession, job: ProductJob, number: int) -> Result:
@@ -103,7 +103,7 @@ def settle_batches(job: ProductJob, results: Sequence[Result]) -> tuple[ProductJ
 
 
 def empty_coverage(job: ProductJob) -> Coverage:
-    """Of the codes and scale codes of each block side."""
+    """Of the codes and scale codes of each block operand."""
     sizes: dict[str, int] = {}
     for name, spec in (("a", job.product.a), ("b", job.product.b)):
         if spec.kind is OperandKind.BLOCK:

@@ -1,7 +1,7 @@
-"""Drawing products: sizes beside those of tiles, operands where kernels go wrong, calls that follow each other.
+"""Drawing products: sizes adjacent to those of tiles, operands where kernels go wrong, calls that follow each other.
 
 What legitimate kernels do differently is not drawn: numbers that are subnormal in float32 (some units flush them), products of
-scales that float32 does not hold, zeros under scales far above the products beside them (some units align by them).
+scales that float32 does not hold, zeros under scales far above the products near them (some units align by them).
 
 Codes, scales, zero points, biases and metadata are written by the judge's operand writers; here is decided which, of what size, how often.
 """
@@ -30,7 +30,7 @@ from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 
 #: Products of numbers in one call, and outputs of calls whose sums may have to be added one by one.
 _WORK, _FEW = 1 << 20, 160
-#: Tiles beside which sizes lie, and the largest sizes; the judge asks for as much.
+#: Tiles to whose sizes those of products are close, and the largest sizes; the judge uses the same.
 _TILES, _MOST_ROWS, _MOST_K = (8, 16, 32, 64, 128), 130, 2112
 _ARRANGEMENTS = ("offset", "rows", "padded")
 #: Share of calls with one size that is far beyond a tile, these sizes of m and n and of k, and the most rows of what is not large.
@@ -61,7 +61,7 @@ class _Drawing:
 
     @property
     def run(self) -> int:
-        """Elements that share a scale on both sides."""
+        """Elements that share a scale in both operands."""
         return math.lcm(self.a.run, self.b.run)
 
     def chance(self, share: float) -> bool:
@@ -121,14 +121,14 @@ class _Drawing:
         return codes
 
     def powers(self, most: int = 12) -> tuple[int, int]:
-        """Exponents that a scale of a may have while b's takes it back."""
+        """Exponents that a scale of a may have while b's cancels it."""
         (a_low, a_high), (b_low, b_high) = self.a.powers, self.b.powers
         if self.contract.held is Contract.FLOAT16:
             most = min(most, 4)
         return max(a_low, -b_high, -most), min(a_high, -b_low, most)
 
     def reciprocal(self, m: int, n: int, k: int) -> tuple[Ints, Ints]:
-        """Exponents of both sides' runs: another for each block, which the other side takes back, and one for each row."""
+        """Exponents of both operands' runs: another for each block, which the other operand cancels, and one for each row."""
         runs = -(-k // self.run)
         low, high = self.powers()
         each = self.draw.integers(low, high + 1, runs) if high >= low else np.zeros(runs, int)
@@ -143,7 +143,7 @@ class _Drawing:
         return found[0], found[1]
 
     def exact(self, *, bits: int | None = None) -> Pair:
-        """Integers under scales that take each other back: sums that are certain, or nearly."""
+        """Integers under scales that cancel each other: sums that are certain, or nearly."""
         m, n, k = self.size()
         up, down = self.reciprocal(m, n, k)
         return self.a.numbers(self.integers(self.a, m, k, bits), up), self.b.numbers(self.integers(self.b, n, k, bits), down)
@@ -201,7 +201,7 @@ def _identity(t: _Drawing) -> ProductCase:
 
 
 def _one_by_one(t: _Drawing) -> ProductCase | None:
-    """One-hot rows against ordinary numbers of an affine side, or of one that a kernel rounds: what each is rounded to."""
+    """One-hot rows against ordinary numbers of an affine operand, or of one that a kernel rounds: what each is rounded to."""
     chosen = [(hot, dense) for hot, dense in (t.writers, t.writers[::-1]) if dense.spec.kind is OperandKind.AFFINE]
     if not chosen:
         return None
@@ -261,7 +261,7 @@ def _interval(t: _Drawing) -> ProductCase:
 
 
 def _cancelled(t: _Drawing) -> ProductCase:
-    """Each number and its negative, at random places, beside a few that stay."""
+    """Each number and its negative, at random places, next to a few that stay."""
     m, n, k = t.size(few=True)
     codes = np.full((m, k), t.a.code_of(0.0))
     places = np.stack([t.draw.permutation(k)[: max(k // 4 * 2, 2)] for _ in range(m)])
@@ -273,7 +273,7 @@ def _cancelled(t: _Drawing) -> ProductCase:
 
 
 def _scale_code(t: _Drawing) -> ProductCase | None:
-    """Any scale code; the other side's scales bring the products back to ordinary exponents of float32."""
+    """Any scale code; the other operand's scales bring the products back to ordinary exponents of float32."""
     scaled = [p for p in t.writers if p.spec.kind is OperandKind.BLOCK]
     if not scaled or t.contract.held is Contract.FLOAT16 or "float16" in (t.a.spec.format, t.b.spec.format):
         return None
@@ -310,7 +310,7 @@ def _scale_code(t: _Drawing) -> ProductCase | None:
 
 
 def _scale_end(t: _Drawing) -> ProductCase | None:
-    """The ends of an affine side's scales, its rows in any order, against numbers of at most one."""
+    """The ends of an affine operand's scales, its rows in any order, against numbers of at most one."""
     affine = [p for p in t.writers if p.spec.kind is OperandKind.AFFINE]
     if not affine:
         return None
@@ -368,21 +368,21 @@ def _epilogue(t: _Drawing) -> ProductCase | None:
 
 
 def _special(t: _Drawing) -> ProductCase | None:
-    """A NaN or an infinity in one row of one side; no zeros and one sign, so that nothing else becomes NaN."""
+    """A NaN or an infinity in one row of one operand; no zeros and one sign, so that nothing else becomes NaN."""
     m, n, k = t.size(few=True)
     at = int(t.draw.integers(k))
     pair = [write_positive(writer, rows, k, at) for writer, rows in ((t.a, m), (t.b, n))]
     place = int(t.draw.integers(2))
     writer, other, numbers = t.writers[place], t.writers[1 - place], pair[place]
     row = int(t.draw.integers(numbers.shape[0]))
-    spoilt = [
+    injected = [
         (topic, side)
         for topic, _, side in writer.spoil(numbers, row, find_place(numbers, row, at), at // writer.run)
         if topic != "inf" or has_one_infinity(writer, other)
     ]
-    if not spoilt:
+    if not injected:
         return None
-    topic, pair[place] = t.pick(spoilt)
+    topic, pair[place] = t.pick(injected)
     if topic == "inf" and writer.spec.kind is OperandKind.PLAIN and t.chance(0.5):
         held = pair[place].held
         pair[place] = pair[place].with_held(np.where(np.isinf(held), -held, held))

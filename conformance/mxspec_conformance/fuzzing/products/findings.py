@@ -1,4 +1,4 @@
-"""From wrong products to their causes: a known mistake, another class of additions, or what has none; each with its smallest product."""
+"""From wrong products to their causes: a known mistake, another class of additions, or an unknown cause; each with its smallest product."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from mxspec_conformance.judge.products.stored import StoredProduct
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: Batches with wrong products that are looked at anew, causes that are told.
+#: Batches with wrong products that are run again, and causes that are reported.
 _BATCHES, _CAUSES = 4, 6
 #: Wrong products of which known mistakes are tried, all of a topic together and these each by itself; right ones in which a mistake
 #: would have shown.
-_NAMED, _ALONE, _TELLING = 16, 3, 24
+_NAMED, _ALONE, _RIGHT = 16, 3, 24
 
-#: A wrong product, and the one that was asked before it.
+#: A wrong product, and the one called before it.
 Pair = tuple[Asked, Asked | None]
 
 
 @dataclass(slots=True, kw_only=True)
 class ProductFinding(Finding):
-    """One cause, with the smallest product that shows it, among those that were looked at anew."""
+    """One cause, with the smallest product that shows it, among those that were run again."""
 
     MEASURE: ClassVar[str] = "nonzero_products"
 
@@ -59,9 +59,9 @@ def reduce_products(
     right: list[Asked] = []
     for number in chosen:
         progress(f"{job.fmt}: batch {number} again")
-        asked = ask_batch(session, draw_products(job, session.capabilities, number))
+        calls = ask_batch(session, draw_products(job, session.capabilities, number))
         seen = {index for batch, index in sightings if batch == number}
-        for index, x in enumerate(asked):
+        for index, x in enumerate(calls):
             if x.output is None:
                 continue
             with np.errstate(all="ignore"):
@@ -70,7 +70,7 @@ def reduce_products(
                 right.append(x)
                 reduced.lost += index in seen
             else:
-                wrong.append((x, asked[index - 1] if index else None))
+                wrong.append((x, calls[index - 1] if index else None))
     with np.errstate(all="ignore"):
         groups = _group(job, wrong, right, session, progress)
     if len(groups) == 1 and not reduced.lost and groups[0][0] is not None and groups[0][0].cause in DEVIATING:
@@ -84,16 +84,16 @@ def reduce_products(
 def _name_causes(
     job: ProductJob, wrong: Sequence[Asked], right: Sequence[Asked], session: TargetSession
 ) -> dict[int, frozenset[Explanation]]:
-    """The explanations of wrong products, by id; large ones beyond the first few are not looked at."""
+    """The explanations of wrong products, by id; large ones beyond the first few are not examined."""
     contract = naming_contract(job.product, job.contract)
     looked = sorted(wrong, key=lambda x: x.output.size * x.case.a.shape[1])[:_NAMED]
-    # A mistake has to be silent where the answer is right; products of every topic are as telling as all.
-    told = sorted(right, key=lambda x: x.output.size * x.case.a.shape[1])[:_TELLING]
-    # What is wrong only after other calls denies every mistake of its topic: a few are asked by themselves, too.
-    named = name_mistakes(looked, told, job.accumulator, contract)
+    # A mistake must not show where the answer is right.
+    checks = sorted(right, key=lambda x: x.output.size * x.case.a.shape[1])[:_RIGHT]
+    # What is wrong only after other calls contradicts every mistake of its topic: a few are examined by themselves, too.
+    named = name_mistakes(looked, checks, job.accumulator, contract)
     if not all(named.values()):
         alone = [x for x in looked if not named[id(x)]][:_ALONE]
-        named |= {id(x): e for x in alone for e in name_mistakes([x], told, job.accumulator, contract).values()}
+        named |= {id(x): e for x in alone for e in name_mistakes([x], checks, job.accumulator, contract).values()}
     common = frozenset.intersection(*named.values()) if named else frozenset()
     if not common and job.class_name == "float32" and not session.capabilities.accumulator:
         found = find_class(session, job.product, [*wrong, *right], [job.contract])
@@ -118,7 +118,7 @@ def _group(
     while counts := Counter(e for x, _ in rest for e in named.get(id(x), ())):
         best = min(counts, key=lambda e: (-counts[e], e.cause not in DEVIATING, order.get(e.name, -1)))
         own = {id(x) for x, _ in rest if best in named.get(id(x), ())}
-        if best.name in mistakes:  # those that were too many to try every mistake on
+        if best.name in mistakes:  # beyond the number on which every mistake is tried
             mistake, contract = mistakes[best.name], naming_contract(job.product, job.contract)
             own |= {id(x) for x, _ in rest if id(x) not in named and mistake.explains(x.case, x.output, job.accumulator, contract)}
         groups.append((best, [pair for pair in rest if id(pair[0]) in own]))

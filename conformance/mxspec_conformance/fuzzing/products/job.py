@@ -1,4 +1,4 @@
-"""Batches of products: two sides, and by what their outputs are judged."""
+"""Batches of products: two operands, and how their outputs are judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mxspec_conformance.fuzzing.subject import Job
 from mxspec_conformance.judge.products.reference import read_contract
 from mxspec_conformance.targets.operands import Product, parse_product
 
-#: Products of a batch; they are asked one after the other.
+#: Products of a batch; they are called one after the other.
 PRODUCTS = 16
 
 
@@ -22,13 +22,13 @@ class ProductJob(Job):
     #: Quantizers have streams below it.
     STREAM: ClassVar[int] = 16
 
-    #: Both sides as the target declares them, and the name that requirements have.
+    #: Both operands as the target declares them, and the name that requirements have.
     text: str
     fmt: str
     #: The class by which outputs are judged, and what numbers are rounded to first.
     class_name: str
     contract_name: str
-    #: Other contracts that fit everything the target was asked when the campaign was planned. Nothing is called wrong that one of
+    #: Other contracts that fit every answer of the target when the campaign was planned. Nothing is called wrong that one of
     #: them allows.
     rival_names: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Products in a campaign: which there are, what their batches come to, and wrong ones as a file that replays."""
+"""Products in a campaign: the jobs, the verdict on their batches, and wrong ones as a file that replays."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ SCHEMA = "mxspec-product-cases/1"
 
 
 def plan_products(request: Request) -> list[ProductJob]:
-    """A job for each product: of those named, or with a side in one of the formats; without either all.
+    """A job for each product: of those named, or with an operand in one of the formats; without either all.
 
-    None where a profile is asked for, which says nothing of them, and no product is named. What numbers are rounded to before they
+    None where a profile is requested, which does not define them, and no product is named. What numbers are rounded to before they
     are multiplied is declared, or found by asking the judge's own cases.
     Raises ValueError for a name that the target does not have, and an unknown class.
     """
@@ -69,8 +69,8 @@ def plan_products(request: Request) -> list[ProductJob]:
         if len(contracts) > 1:
             request.progress(f"{name}: what numbers are rounded to")
             with np.errstate(all="ignore"):
-                asked = ask_cases(session, list_cases(product, capabilities, ACCUMULATORS[class_name]))
-                contracts = list_fitting(asked, contracts, ACCUMULATORS[class_name])
+                answered = ask_cases(session, list_cases(product, capabilities, ACCUMULATORS[class_name]))
+                contracts = list_fitting(answered, contracts, ACCUMULATORS[class_name])
         first, *rivals = (c.text for c in contracts)
         planned.append(
             ProductJob(text=product.text, fmt=name, class_name=class_name, contract_name=first, rival_names=tuple(rivals), **request.common)
@@ -78,13 +78,13 @@ def plan_products(request: Request) -> list[ProductJob]:
     return planned
 
 
-def conclude(request: Request, jobs: Sequence[ProductJob], asked: Sequence[tuple[ProductJob, int, Result]], campaign: Campaign) -> None:
+def conclude(request: Request, jobs: Sequence[ProductJob], batches: Sequence[tuple[ProductJob, int, Result]], campaign: Campaign) -> None:
     """Each product under the contract that fits its batches: totals, causes and coverage."""
     declared = bool(request.session.capabilities.accumulator)
     chosen = "asked" if request.settings.accumulator is not None else "claimed" if declared else "default"
     for planned in jobs:
-        numbers = [number for job, number, _ in asked if job is planned]
-        job, results = settle_batches(planned, [result for job, _, result in asked if job is planned])
+        numbers = [number for job, number, _ in batches if job is planned]
+        job, results = settle_batches(planned, [result for job, _, result in batches if job is planned])
         sightings = [(number, index) for number, result in zip(numbers, results, strict=True) for index in result["wrong"]]
         reduced = reduce_products(job, sightings, request.session, request.progress) if sightings else Reduced()
         total = _sum_results(results)
@@ -109,9 +109,9 @@ def _sum_results(results: Sequence[Result]) -> Result:
     total: Result = {"batches": 0, **dict.fromkeys(names, 0), "topics": {}, "no_answers": {}, "relations": {}}
     for result in results:
         add_up(total, result, *names)
-        for topic, (asked, wrong) in result["topics"].items():
+        for topic, (tested, wrong) in result["topics"].items():
             counted = total["topics"].setdefault(topic, [0, 0])
-            counted[0] += asked
+            counted[0] += tested
             counted[1] += wrong
     return total
 
@@ -119,14 +119,14 @@ def _sum_results(results: Sequence[Result]) -> Result:
 def _list_requirements(job: ProductJob, total: Result, reduced: Reduced) -> list[Requirement]:
     """A requirement for each topic that was drawn, and one for calls without an answer."""
     requirements = []
-    for topic, (asked, wrong) in sorted(total["topics"].items()):
-        count = count_findings([f for f in reduced.findings if f.topic == topic], asked)
+    for topic, (tested, wrong) in sorted(total["topics"].items()):
+        count = count_findings([f for f in reduced.findings if f.topic == topic], tested)
         count.failing = wrong
         if wrong and reduced.deviation is not None:
             count.explained_by = reduced.deviation.name
         if wrong and not count.note:
             count.note = "; ".join(f.words for f in reduced.findings)[:400] or (
-                "wrong when it was asked, and right when the same calls were made again: it depends on chance, or on earlier calls"
+                "wrong in its batch, and right when the same calls were made again: it depends on chance, or on earlier calls"
             )
         level = topic_level(topic, OPERATION, job.fmt)
         requirements.append(judge_count(f"fuzz/{job.fmt}/{topic}", level, topic_text(topic, OPERATION), count))
@@ -149,7 +149,7 @@ def is_products(document: Any) -> bool:
 
 
 def replay_products(path: Path, document: Any, session: TargetSession, _restart: Restart | None = None) -> list[Replayed]:
-    """Every product of a file, asked again.
+    """Every product of a file, run again.
 
     Raises ValueError where a product is none.
     """

@@ -28,7 +28,7 @@ class Answered:
 
 
 class Asker:
-    """Asks questions in products of m = n, of which the diagonal counts."""
+    """Runs experiments as products of m = n, of which the diagonal counts."""
 
     def __init__(self, session: TargetSession, product: Product) -> None:
         self.session, self.product = session, product

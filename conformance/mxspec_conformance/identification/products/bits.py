@@ -5,7 +5,7 @@ from __future__ import annotations
 from mxspec.dot import Direction
 from mxspec_conformance.identification.products.asking import Asker
 
-#: The widest gap between two numbers that is asked for.
+#: The widest gap between two numbers that is tried.
 _WIDEST = 44
 
 
@@ -33,11 +33,11 @@ def find_rounding(asker: Asker, bits: int, k: int) -> Direction | None:
     """What becomes of 2^(bits + 1) plus one, and plus three, of either sign."""
     first, last = 0, k - 1
     base = 2.0 ** (bits + 1)
-    asked = asker.ask([{first: (s, bits + 1), last: (s * number, 0)} for s in (1, -1) for number in (1, 3)], k)
-    if asked is None:
+    sums = asker.ask([{first: (s, bits + 1), last: (s * number, 0)} for s in (1, -1) for number in (1, 3)], k)
+    if sums is None:
         return None
     wanted = {
         Direction.NEAREST: (base, base + 4, -base, -base - 4), Direction.ZERO: (base, base + 2, -base, -base - 2),
         Direction.DOWN: (base, base + 2, -base - 2, -base - 4), Direction.UP: (base + 2, base + 4, -base, -base - 2),
     }  # fmt: skip
-    return next((direction for direction, values in wanted.items() if tuple(asked.tolist()) == values), None)
+    return next((direction for direction, values in wanted.items() if tuple(sums.tolist()) == values), None)

@@ -54,21 +54,21 @@ def compare_models(asker: Asker, found: ProductIdentity, models: Sequence[tuple[
         # Of several that give all of them, the first whose other answers are the target's, too.
         if same.sum() > found.equal:
             found.equal, found.nearest = int(same.sum()), name
-        if same.all() and all(_answers(asked, simulated, asker.out_dtype) for asked in asker.answered):
+        if same.all() and all(_answers(call, simulated, asker.out_dtype) for call in asker.answered):
             found.model = name
             # It adds in the order that was found: of the models alike it is the one to name.
             found.orders.sort(key=lambda other: other != name)
             return
 
 
-def _answers(asked: Answered, simulated: Maker | None, out_dtype: str) -> bool:
+def _answers(call: Answered, simulated: Maker | None, out_dtype: str) -> bool:
     """Whether a model gives the answers to questions that were put before; without one, the exact sum, rounded once."""
     if simulated is None:
-        case = ProductCase(topic="interval", label="asked", a=asked.a, b=asked.b, out_dtype=out_dtype)
+        case = ProductCase(topic="interval", label="asked", a=call.a, b=call.b, out_dtype=out_dtype)
         answers = [dot.finish_product(refer_case(case).sums, out_dtype).astype(np.float64)]
     else:
-        answers = [dot.round_floats(x, dot.OUTPUTS[out_dtype]) for x in simulated(asked.a, asked.b)]
-    return any(np.array_equal(np.diagonal(x)[: len(asked.outputs)], asked.outputs, equal_nan=True) for x in answers)
+        answers = [dot.round_floats(x, dot.OUTPUTS[out_dtype]) for x in simulated(call.a, call.b)]
+    return any(np.array_equal(np.diagonal(x)[: len(call.outputs)], call.outputs, equal_nan=True) for x in answers)
 
 
 def _list_rounded(product: Product) -> list[tuple[str, OperandContract]]:
@@ -89,7 +89,7 @@ def _run_models(
 
 
 def _simulate_numbers(contract: OperandContract, model: Model, a: Numbers, b: Numbers) -> Iterator[Floats]:
-    """Most of what is asked are zeros: a unit may align them by their scales, or not at all."""
+    """Most numbers of an experiment are zeros: a unit may align them by their scales, or not at all."""
     left, right = make_factor(a, contract), make_factor(b, contract)
     yield simulate(left, right, model)
     yield simulate(dot.exact_factor(left.values), dot.exact_factor(right.values), model)

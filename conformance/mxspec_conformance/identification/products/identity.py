@@ -16,7 +16,7 @@ class ProductIdentity:
     """What the questions found of one product."""
 
     product: str
-    #: Outputs that were asked for.
+    #: Outputs that were requested.
     questions: int = 0
     #: The bits between the largest number of a sum and the smallest one that still counts: of neighbours along k, and of
     #: places far apart. None: the format does not reach so far, or nothing was lost.
@@ -24,7 +24,7 @@ class ProductIdentity:
     far_bits: int | None = None
     #: How a sum that does not fit is rounded; None: neither way, or not found.
     rounding: Direction | None = None
-    #: For each place of a negative number, how many ones are left beside it and its positive: of neighbours along k, then of
+    #: For each place of a negative number, how many ones are left next to it and its positive: of neighbours along k, then of
     #: places far apart.
     order: list[int] = field(default_factory=list)
     #: Whether `order` holds answers of neighbours.

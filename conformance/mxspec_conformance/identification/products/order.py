@@ -1,4 +1,4 @@
-"""In which order a product is added: what is left of ones beside a large number and its negative."""
+"""In which order a product is added: what is left of ones next to a large number and its negative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mxspec_conformance.identification.products.asking import Asker, Question
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import Model, simulate
 
-#: Places along k at which the order of additions is looked at.
+#: Places along k at which the order of additions is measured.
 PLACES = 32
 
 

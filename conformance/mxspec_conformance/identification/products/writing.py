@@ -1,4 +1,4 @@
-"""Numbers written as operands of one side of a product."""
+"""Numbers written as one operand of a product."""
 
 from __future__ import annotations
 

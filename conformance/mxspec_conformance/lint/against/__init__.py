@@ -17,7 +17,7 @@ from mxspec.containers.groups import Group
 from mxspec.containers.header import Tensor, count_items, read_at
 from mxspec.containers.plain import PLAIN_DTYPES, cut_plain, read_plain
 from mxspec_conformance.lint.against.affine import explain_affine
-from mxspec_conformance.lint.against.affine.telling import tell_affine
+from mxspec_conformance.lint.against.affine.telling import describe_affine
 from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.material import Originals
 from mxspec_conformance.lint.against.names import count_heads
@@ -162,8 +162,8 @@ def _judge(codes: Tensor, found: Explanation, due: str | None) -> Iterator[Findi
     counts = f"explains {agreement.agreeing} of {agreement.elements} elements"
     if hypothesis.departures:
         for departure in hypothesis.departures:
-            told = tell_affine(hypothesis, departure) if isinstance(hypothesis, AffineHypothesis) else _tell(hypothesis, departure)
-            text = f"{told}: {counts}; read as stored, {plain.agreeing} agree"
+            what = describe_affine(hypothesis, departure) if isinstance(hypothesis, AffineHypothesis) else _describe(hypothesis, departure)
+            text = f"{what}: {counts}; read as stored, {plain.agreeing} agree"
             yield find(f"against/{departure}", text, codes, explanation=found)
         return
     way = "the stored scales" if hypothesis.basis is Basis.GIVEN_SCALES else hypothesis.profile
@@ -180,10 +180,10 @@ def _judge(codes: Tensor, found: Explanation, due: str | None) -> Iterator[Findi
         yield find("against/profile", text, codes, explanation=found)
 
 
-def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
+def _describe(hypothesis: Hypothesis, departure: Departure) -> str:
     """What happened, in words."""
     rule = f"{hypothesis.profile}" if hypothesis.basis is Basis.PROFILE else "codes rounded to nearest under the scales"
-    told = {
+    what = {
         Departure.NIBBLES: "codes with the nibbles of each byte swapped",
         Departure.LANES: "codes with lanes j and j + k/2 in one byte" if hypothesis.codes is CodeOrder.HALVES
         else "codes with neighbours in one byte",
@@ -201,7 +201,7 @@ def _tell(hypothesis: Hypothesis, departure: Departure) -> str:
         Departure.OTHER_CODES: f"codes of the original {hypothesis.codes_of}",
         Departure.OTHER_SCALES: f"scales of the original {hypothesis.scales_of}",
     }[departure]  # fmt: skip
-    return f"{told} ({rule})"
+    return f"{what} ({rule})"
 
 
 def _compare_others(checkpoint: Checkpoint, originals: Originals, compared: set[str], parts: set[str]) -> Iterator[Finding]:

@@ -63,7 +63,7 @@ class Sample:
 
 @dataclass
 class Case:
-    """One tensor of the file with its original, and all that is asked of them."""
+    """One tensor of the file with its original, and all that is computed from them."""
 
     group: Group
     original: Tensor

@@ -18,7 +18,7 @@ from mxspec_conformance.lint.against.expecting import Flags, expect, is_nearest,
 from mxspec_conformance.lint.against.material import Codes, Float32s
 from mxspec_conformance.lint.hypotheses import Basis, CodeOrder, Hypothesis, ScaleOrder
 
-#: Profiles beside the normative ones that are tried after a first quantization to something else.
+#: Profiles other than the normative ones that are tried after a first quantization to something else.
 _KEPT = 4
 #: Rows of the sample by which scales of other rows are recognized.
 _ROWS = 8

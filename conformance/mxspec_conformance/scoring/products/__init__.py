@@ -1,1 +1,1 @@
-"""The judge of tests on products: `matmul` of two sides with block scales."""
+"""The judge of tests on products: `matmul` of two operands with block scales."""

@@ -30,7 +30,7 @@ SEED = 20
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a kernel returned, and what it is held against."""
+    """What a kernel returned, and what it is compared with."""
 
     returned: Floats
     #: The product of the operands that the kernel was given, rounded once.
@@ -132,7 +132,7 @@ def make_numbers(side: int) -> npt.NDArray[np.float32]:
 
 @cache
 def make_operand(side: int, text: str) -> Numbers:
-    """A side of these numbers in a kernel's format and layout; NVFP4 with the tensor scale of their maximum."""
+    """An operand of these numbers in a kernel's format and layout; NVFP4 with the tensor scale of their maximum."""
     spec, x = parse_operand(text), make_numbers(side)
     if not spec.block.has_tensor_scale:
         t = mxspec.quantize(x, spec.format)
@@ -155,7 +155,7 @@ def make_references(product: tuple[str, str]) -> tuple[Floats, Floats]:
 
 
 def run_product_rule(rule: ProductRule, subject: Subject) -> Outcome:
-    """Ask a rule about a kernel: one call, without an epilogue, in the first dtype that the kernel has."""
+    """Apply a rule to a kernel: one call, without an epilogue, in the first dtype that the kernel has."""
     kernel = subject.build()
     a, b = (hand_over(make_operand(side, text)) for side, text in enumerate(kernel.product))
     try:

@@ -37,7 +37,7 @@ def score_products(
         The score. Its rules are the pairs of formats whose plain kernel the test accepts.
 
     Raises:
-        TargetError: The test does not load, or cannot be asked about this pair; or there are no kernels here.
+        TargetError: The test does not load, or cannot be run on this pair; or there are no kernels here.
     """
 
     def run(subjects: Iterable[Subject]) -> list[Row]:
@@ -72,12 +72,12 @@ def _check_usable(test: str, controls: Sequence[Row]) -> None:
 
 
 def _list_notes(rows: Sequence[Row]) -> list[str]:
-    """What the test did beside accepting and rejecting, counted."""
-    silent = [row for row in rows if not row.is_verdict]
-    counts = Counter(row.outcome.verdict for row in silent)
+    """What the test did other than accepting and rejecting, counted."""
+    others = [row for row in rows if not row.is_verdict]
+    counts = Counter(row.outcome.verdict for row in others)
     return [
         f"no verdict on {counts[verdict]} kernels ({verdict.value}), first {first.subject.name}: {first.outcome.reason}"
-        for verdict in counts for first in [next(row for row in silent if row.outcome.verdict is verdict)]
+        for verdict in counts for first in [next(row for row in others if row.outcome.verdict is verdict)]
     ]  # fmt: skip
 
 

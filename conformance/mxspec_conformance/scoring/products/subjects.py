@@ -13,7 +13,7 @@ from mxspec_conformance.targets.errors import TargetError
 
 #: The operation of every subject.
 MATMUL = "matmul"
-#: Where a test may be asked about all pairs of formats, each kernel by its own.
+#: The scope of a test of all pairs of formats, each kernel by its own.
 ALL = "products"
 #: In the words of a mutant that was made for another pair, before that pair: it may be no mistake here.
 MOVED = ", moved from "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mxspec_conformance.lint.hypotheses import AffineHypothesis, Basis, Departure, GroupOrder, WordOrder
 
 
-def tell_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
+def describe_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
     """One departure of a hypothesis, and by which rule."""
     reading = hypothesis.reading
     orders = (("codes", reading.codes), ("zero points", reading.zeros))
@@ -20,7 +20,7 @@ def tell_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
         if o in (GroupOrder.BEFORE, GroupOrder.AFTER)
     )
     turned = " and ".join([*(what for what, o in places if o is GroupOrder.TRANSPOSED), *(["words of codes"] if reading.turned else [])])
-    told = {
+    what = {
         Departure.NIBBLES: f"{name(orders, WordOrder.SWAPPED)} with the nibbles of each byte swapped",
         Departure.INTERLEAVE: f"{name(orders, WordOrder.LOWEST_FIRST)} with the first of eight in the lowest bits"
         if WordOrder.LOWEST_FIRST in (reading.codes, reading.zeros)
@@ -38,4 +38,4 @@ def tell_affine(hypothesis: AffineHypothesis, departure: Departure) -> str:
         Departure.OTHER_SCALES: f"scales of the original {hypothesis.scales_of}",
     }[departure]  # fmt: skip
     rule = hypothesis.profile if hypothesis.basis is Basis.PROFILE else "codes rounded to nearest under the scales"
-    return f"{told} ({rule})"
+    return f"{what} ({rule})"
