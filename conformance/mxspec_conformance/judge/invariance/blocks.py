@@ -36,20 +36,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 #: Calls of which it is checked what they do to inputs and earlier answers: odd ones, tiles, one long row, and powers of two, of which a
 #: kernel may keep a buffer each. From 2^18 numbers on those of fast targets.
 PROBED: tuple[Shape, ...] = (
-    (1, 1),
-    (1, 7),
-    (5, 3),
-    (128, 4),
-    (130, 9),
-    (64, 64),
-    (600, 2),
-    (8, 4),
-    (16, 8),
-    (32, 8),
-    (64, 16),
-    (256, 8),
-    (1, 256),
-)
+    (1, 1), (1, 7), (5, 3), (128, 4), (130, 9), (64, 64), (600, 2), (8, 4), (16, 8), (32, 8), (64, 16), (256, 8), (1, 256),
+)  # fmt: skip
 LARGE_PROBED: Shape = (512, 32)
 #: Calls that are made again and again, or whose answers are held; in the memory of an earlier one; from several threads; after ones that
 #: are the same but for one thing, the last so many blocks that one number may tell.

@@ -262,18 +262,8 @@ def list_ragged(k: int) -> list[Laid]:
 
 #: Grids of square tiles whose edges are cut short: tiles below each other and side by side, rows and columns that are missing.
 CUT_GRIDS = (
-    (1, 1, 5, 3),
-    (1, 2, 11, 0),
-    (1, 2, 15, 3),
-    (2, 3, 1, 0),
-    (2, 3, 0, 1),
-    (3, 2, 15, 15),
-    (1, 5, 8, 4),
-    (5, 1, 3, 9),
-    (4, 19, 7, 0),
-    (9, 9, 0, 11),
-    (8, 8, 4, 8),
-)
+    (1, 1, 5, 3), (1, 2, 11, 0), (1, 2, 15, 3), (2, 3, 1, 0), (2, 3, 0, 1), (3, 2, 15, 15), (1, 5, 8, 4), (5, 1, 3, 9), (4, 19, 7, 0), (9, 9, 0, 11), (8, 8, 4, 8),
+)  # fmt: skip
 
 #: Grids of square tiles: tiles below each other, tiles side by side.
 GRIDS = (
