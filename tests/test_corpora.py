@@ -277,12 +277,13 @@ def test_a_wrong_one_is_found(name: str, requirement: str) -> None:
     assert_shown(report.requirements)
 
 
-def test_the_command_judges_and_writes_what_it_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "key"), [("calls-*", "aliased/scratch"), ("outside", "results file/file-one-wrong")])
+def test_the_command_judges_and_writes_what_it_used(name: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = tmp_path / "out.json"
-    assert main(["--set", "calls-*", "--only", "aliased/scratch", "--json", str(written), "--jobs", "1"]) == 0
+    assert main(["--set", name, "--only", key, "--json", str(written), "--jobs", "1"]) == 0
     document = json.loads(written.read_text("utf-8"))
     assert document["counts"] == {"bugs": 1, "right": 0, "found": 1}
-    assert [e["key"] for e in document["entries"]] == ["aliased/scratch"]
+    assert [e["key"] for e in document["entries"]] == [key]
     head, row = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head[:4] == ["set", "wrong", "kernels", "found"]
     assert row[1:] == ["1", "1", "100.0", "%", "0", "0", "0"]

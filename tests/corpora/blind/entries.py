@@ -8,6 +8,7 @@ import numpy as np
 
 from . import KERNELS, Kernel, conversions, odd, products, quantizers, same
 
+__all__ = ["KERNELS", "prove"]
 TABLES = (quantizers, conversions, products)
 for first in {id(kernel.offer): kernel for kernel in reversed(KERNELS.values()) if kernel.wrong}.values():
     odd(f"model-of-{first.id}", first.offer, "the model itself", lambda state, right, *args, **given: right(*args, **given))

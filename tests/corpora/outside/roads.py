@@ -411,7 +411,7 @@ def record(kernel: Any, folder: Path, change: Callable[[list[str]], Any]) -> str
     subprocess.run(
         [sys.executable, "-m", "mxspec_conformance", "bundle", "--like", str(target), str(bundle)], check=True, capture_output=True
     )
-    harness = Path(__file__).resolve().parents[2] / "conformance" / "examples" / "python" / "harness.py"
+    harness = Path(__file__).resolve().parents[3] / "conformance" / "examples" / "python" / "harness.py"
     with bundle.open() as lines:
         done = subprocess.run([sys.executable, str(harness), str(target)], stdin=lines, stdout=subprocess.PIPE, check=True, text=True)
     changed = change(done.stdout.splitlines())
