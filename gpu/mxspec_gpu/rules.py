@@ -3,7 +3,7 @@
 No rule is written by hand for the GPU: every operation of `scale.value`, `scaled` and `dequantize` becomes one call of
 platform.cuh, in the same order and domain. What is added here is only how a block's elements share a factor: `scaled` is
 split into x times one float32, where that gives the same bits. (Rules are written by hand a second time only where an
-independent implementation is wanted: the mutants' reference, tests/independent, the examples.)
+independent implementation is wanted: the mutants' reference, tests/corpora/independent, the examples.)
 """
 
 from __future__ import annotations

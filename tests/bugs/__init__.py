@@ -1,6 +1,6 @@
 """The catalogue of hand-written targets: bugs, right implementations that look odd, and open choices.
 
-`python -m tests.bugs` lists it, together with the mutants of `mxspec_lab` and the bugs of `tests/independent`.
+`python -m tests.bugs` lists it, together with the mutants of `mxspec_lab` and the bugs of `tests/corpora/independent`.
 """
 
 from __future__ import annotations

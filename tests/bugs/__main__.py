@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mxspec_conformance.mutants import list_mutants
 
 from tests.bugs import MODULES
-from tests.independent.run_independent import BUGS, key_of
+from tests.corpora.independent.entries import BUGS, key_of
 
 
 def list_all() -> Iterator[tuple[str, str, str]]:
@@ -19,7 +19,7 @@ def list_all() -> Iterator[tuple[str, str, str]]:
     for mutant in list_mutants():
         yield "mxspec_conformance.mutants", mutant.id, mutant.what
     for bug in BUGS:
-        yield "tests.independent", key_of(bug), bug.story
+        yield "tests.corpora.independent", key_of(bug), bug.story
 
 
 def main() -> None:

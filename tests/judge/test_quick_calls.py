@@ -20,7 +20,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.selection import quick_selection, use_selection
 from mxspec_conformance.results.report import Verdict
 
-from tests.quick_calls.kernels import right
+from tests.corpora.held_out import right
 
 Array = Any
 

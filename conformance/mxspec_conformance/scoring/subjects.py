@@ -121,12 +121,12 @@ def _changes(subject: Subject) -> dict[str, Any]:
 
 
 #: The module of a checkout that lists bugs planted by others, and its file there: no other package of this name is imported.
-INDEPENDENT_MODULE = "tests.independent.scoring"
-_INDEPENDENT_FILE = Path(__file__).resolve().parents[3] / "tests" / "independent" / "scoring.py"
+INDEPENDENT_MODULE = "tests.corpora.independent.scoring"
+_INDEPENDENT_FILE = Path(__file__).resolve().parents[3] / "tests" / "corpora" / "independent" / "scoring.py"
 
 
 def _independent() -> Any:
-    if not _INDEPENDENT_FILE.is_file() or not any(Path(p or ".").resolve() == _INDEPENDENT_FILE.parents[2] for p in sys.path):
+    if not _INDEPENDENT_FILE.is_file() or not any(Path(p or ".").resolve() == _INDEPENDENT_FILE.parents[3] for p in sys.path):
         return None
     try:
         module = import_module(INDEPENDENT_MODULE)

@@ -173,10 +173,10 @@ KINDS = (
     Kind("mutants/affine.json", "python -m mxspec_lab.mutants.affine_matrix --json {file}", "20 s"),
     Kind("mutants/automatic.json", "python -m mxspec_lab mutants automatic", "2 core-hours", of_everything),
     Kind(
-        "mutants/independent.json", "python -m tests.independent.run_independent",
-        "12 min on 2 cores", lambda document: of_instances(document["bugs"]),
+        "mutants/independent.json", "python -m tests.corpora --set independent --json {file}",
+        "hours on 2 cores", lambda document: of_instances(document["bugs"]),
     ),
-    Kind("mutants/independent-calls.json", "python -m tests.independent_calls --json {file}", "6 min on 2 cores"),
+    Kind("mutants/independent-calls.json", "python -m tests.corpora --set 'calls-*' --json {file}", "6 min on 2 cores"),
     Kind("mutants/sparse.json", "python -m mxspec_lab.sparse.run --json {file}", "6 min", of_sparse),
     Kind("mutants/products.json", "python -m mxspec_lab.products.run --json {file} --markdown reports/mutants/{name}.md", "6 min", of_products),
     Kind("mutants/acceptance.json", "python -m mxspec_lab.products.acceptance --json {file} --page reports/acceptance.md", "2 min"),

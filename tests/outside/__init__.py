@@ -1,6 +1,0 @@
-"""Kernels written against the judge by someone who knew the interface of targets alone: wrong ones, and right ones of unusual form."""
-
-from tests.outside import others, packing, quantizing, roads, unusual
-from tests.outside.entry import KERNELS, Kernel
-
-__all__ = ["KERNELS", "Kernel", "others", "packing", "quantizing", "roads", "unusual"]
