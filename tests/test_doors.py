@@ -169,13 +169,8 @@ def test_every_call_has_a_look_at_its_answer() -> None:
         "covered": (x, "mxfp4"), "trimmed": (x, "mxfp4"), "output_dtype": ("dequantize", t.codes, t.scales, "mxfp4"),
     }  # fmt: skip
     right: dict[str, Any] = {
-        "threads": (0, 8),
-        "repeated": (-1, 2),
-        "wrote": False,
-        "covered": 32,
-        "trimmed": t.codes,
-        "output_dtype": "float32",
-    }
+        "threads": (0, 8), "repeated": (-1, 2), "wrote": False, "covered": 32, "trimmed": t.codes, "output_dtype": "float32",
+    }  # fmt: skip
     for name, args in asked.items():
         assert is_answer(name, args, {}, right[name])
         assert not is_answer(name, args, {}, (t.codes, t.scales))

@@ -131,6 +131,8 @@ def common_explanation(
 
 #: Topics about inputs that a target may refuse, whatever its element format could hold.
 REFUSABLE = ("nan", "inf", "negative-zero")
+#: Failures that nothing leaves open: the process died, hung, or broke the protocol.
+LOST = (FailureKind.CRASH, FailureKind.TIMEOUT, FailureKind.GARBAGE)
 #: Topics about calls that a target may refuse: a grid, an index or an address ends somewhere, and it says so.
 LIMITED = ("call-size", "memory")
 
@@ -173,6 +175,8 @@ def judge_tally(
     refuses = tally.topic in LIMITED or (tally.topic in REFUSABLE and may_refuse)
     errors = [n for n in no_answers.values() if not (refuses and n.is_refusal)]
     if errors:
+        if any(n.kind in LOST for n in errors):  # whatever an input means, its call ends
+            requirement.level = min(level, Level.CONTRACT, key=lambda one: one.rank).value
         timed_out = any(n.kind is FailureKind.TIMEOUT for n in errors)
         requirement.verdict = Verdict.TIMEOUT if timed_out else Verdict.ERROR
         shown = [n for n in errors if not n.given_up] or errors

@@ -89,7 +89,7 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
     judged = [r for r in requirements if r.format == result.format]
     own = [r for r in judged if r.verdict is not Verdict.UNSUPPORTED]
     stand = Stand.NEAREST if result.chosen == "nearest" else Stand.DIFFERS
-    if judged and not own:
+    if not own:  # requirements of its own, or functions of blocks
         stand = Stand.UNSUPPORTED
     elif NO_ANSWER in result.causes:
         stand = Stand.SILENT

@@ -47,22 +47,22 @@ def _probe(args: Arguments, kwargs: Options, value: Any) -> bool:
     return is_answer(function, first, kwargs, value[2])
 
 
-def _is_pair(value: Any, kind: type) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(type(v) is kind for v in value)
+def _are(value: Any, count: int, kind: type) -> bool:
+    return isinstance(value, tuple) and len(value) == count and all(type(v) is kind for v in value)
 
 
 def _counts(_args: Arguments, _: Options, value: Any) -> bool:
     """Two numbers, such as how many of how many."""
-    return _is_pair(value, int)
+    return _are(value, 2, int)
 
 
 #: Of the calls that are no operations, most of which hold one.
 CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
-    "raw_quantize": lambda _args, _, value: _is_pair(value, bytes),
+    "raw_quantize": lambda _args, _, value: _are(value, 2, bytes),
     "arranged": lambda args, kwargs, value: is_answer(args[1], args[2:], kwargs, value),
     "probe": _probe,
     "reused": lambda args, kwargs, value: is_answer(args[0], args[2], kwargs, value),
-    "held": _counts,
+    "held": lambda _args, _, value: _are(value, 3, int),
     "covered": lambda _args, _, value: type(value) is int,
     "output_dtype": lambda _args, _, value: isinstance(value, str) and value in DTYPES,
     "repeated": _counts,

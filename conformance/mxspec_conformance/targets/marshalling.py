@@ -134,19 +134,24 @@ class Marshaller:
 
     def _call_held(
         self, times: int, seconds: float, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, int]:
         """Two calls by turns, up to so many, or seconds as on an idle machine, while all answers and inputs are held: the number
-        of the first whose answer or input a later one changed, or -1; and how many were made."""
-        clock = _Clock()
+        of the first whose answer or input a later one changed, and of the first answered otherwise than before, or -1; and how
+        many were made."""
+        clock, differs = _Clock(), -1
         held: list[tuple[Any, list[bytes], list[tuple[Any, list[bytes]]]]] = []
+        settled: dict[int, list[bytes]] = {}
         while len(held) < times and clock.seconds <= seconds:
             # In an order without a period, so that no memory that comes round gets what it held.
-            self.call(function, *(first, second)[len(held).bit_count() % 2], **kwargs)
+            turn = len(held).bit_count() % 2
+            answer = _settled_bytes(function, (first, second)[turn], self.call(function, *(first, second)[turn], **kwargs))
+            if settled.setdefault(turn, answer) != answer and differs < 0:
+                differs = len(held)
             held.append((self._returned, _copied_bytes(self._returned), self._given))
         for number, (returned, before, given) in enumerate(held):
             if _copied_bytes(returned) != before or any(_copied_bytes(array) != then for array, then in given):
-                return number, len(held)
-        return -1, len(held)
+                return number, differs, len(held)
+        return -1, differs, len(held)
 
     def _call_reused(self, function: str, first: tuple[Any, ...], second: tuple[Any, ...], **kwargs: Any) -> Any:
         """The answer to a second call whose inputs lie where those of the first lay."""

@@ -38,6 +38,11 @@ class Size:
         return replace(self, columns=-(-self.columns // k) * k)
 
 
+#: Rows, and columns of models.
+MODELS = (
+    (2, 2880), (64, 2880), (16, 2048), (16, 4096), (3, 5120), (4, 6144), (1, 7168), (17, 7168), (8, 2560),
+    (5, 3072), (2, 11008), (1, 14336), (33, 1536), (2, 3584), (2, 13824), (2, 18944), (1, 28672),
+)  # fmt: skip
 #: Matrices.
 SIZES: tuple[Size, ...] = (
     Size(3, 96, "fewer rows than blocks"),
@@ -69,28 +74,7 @@ SIZES: tuple[Size, ...] = (
     Size(1000, 992, "no power of two"),
     Size(1, 131072, "2^17 elements in one row"),
     Size(2048, 64, "2^17 elements"),
-    *(
-        Size(rows, columns, "columns of models that people run")
-        for rows, columns in (
-            (2, 2880),
-            (64, 2880),
-            (16, 2048),
-            (16, 4096),
-            (3, 5120),
-            (4, 6144),
-            (1, 7168),
-            (17, 7168),
-            (8, 2560),
-            (5, 3072),
-            (2, 11008),
-            (1, 14336),
-            (33, 1536),
-            (2, 3584),
-            (2, 13824),
-            (2, 18944),
-            (1, 28672),
-        )
-    ),
+    *(Size(rows, columns, "columns of models that people run") for rows, columns in MODELS),
     Size(4096, 128, "thousands of rows of several blocks"),
     Size(5000, 160, "thousands of rows of several blocks, no power of two"),
     Size(9000, 160, "many thousands of rows of several blocks", common=True),

@@ -255,7 +255,7 @@ def judge_history(work: Workload, verbs: Collection[Verb] = tuple(Verb)) -> None
         if Verb.REUSE in verbs and name in settled:
             _reuse(work, name, *pair)
         if Verb.HOLD in verbs:
-            _hold(work, name, *pair, times=FEW_HELD if number else HELD)
+            _hold(work, name, *pair, times=FEW_HELD if number else HELD, settled=name in settled)
         if Verb.REPEAT in verbs and [name] == settled[:1]:
             _repeat(work, name, pair[0])
         if Verb.THREADS in verbs and name in settled:
@@ -318,12 +318,16 @@ def _reuse(work: Workload, name: str, first: Drawn, second: Drawn) -> None:
             work.judge(label, second, answer)
 
 
-def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int) -> None:
+def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int, settled: bool) -> None:
+    """settled: equal calls have equal answers."""
     label = f"{name}: {times} answers held"
     call = "held", times, HELD_SECONDS, work.function, first.arguments, second.arguments
     found = work.call(work.memory, label, *call, quick=work.is_quick(name), **first.options)
     if found is not None:
-        changed, made = found
+        changed, differs, made = found
+        if settled:
+            text = f"call {differs + 1} of {made}, in which two calls alternate, returned other bits than the same call before"
+            work.settle(work.state, label, ok=differs < 0, text=text)
         text = f"a later one of {made} calls changed the answer or the input of call {changed + 1}"
         work.settle(work.memory, label, ok=changed < 0, text=text)
 
