@@ -22,7 +22,7 @@ from mxspec.stepfunctions import LAST_FINITE, SIGN
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.identification.distinguish import distinguish
 from mxspec_conformance.identification.tables import ask_profile, tabulate
-from mxspec_conformance.identification.target import identify_format
+from mxspec_conformance.identification.target import identify, identify_format
 from mxspec_conformance.transports.opening import open_target
 
 PAIRS = json.loads((Path(__file__).parents[1] / "reports" / "identify" / "pairs.json").read_text("ascii"))
@@ -148,6 +148,16 @@ def test_real_libraries_are_named(target: str, expected: dict[str, list[str]]) -
         assert found.layouts == {"codes": "bytes", "scales": "row-major"}
         assert {n.agrees_with for n in found.neighbours} <= {"nearest", ""}
         assert any(n.separation is not None for n in found.neighbours)
+
+
+def test_a_kernel_that_takes_even_rows_alone_is_named() -> None:
+    def quantize(x: Any, fmt: str) -> Any:
+        if len(x) % 2:
+            raise ValueError(f"{len(x)} rows; allowed are even numbers")
+        return mxspec.quantize(x, fmt).codes, mxspec.quantize(x, fmt).scales
+
+    (found,) = identify(SimpleNamespace(NAME="even", VERSION="1", FORMATS=["mxfp4"], quantize=quantize))
+    assert (found.nearest, found.distance) == ("mx-floor", 0)
 
 
 def test_layouts_of_what_comes_back_are_named() -> None:

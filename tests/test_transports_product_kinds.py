@@ -142,14 +142,8 @@ def test_what_was_appended_lies_behind_all_that_a_library_knew() -> None:
     assert STRUCTURES["mxspec_matmul_call"].values.offset == known
     assert STRUCTURES["mxspec_matmul_call"].a_more.offset == known + ctypes.sizeof(ctypes.c_void_p)
     assert [name for name, _ in STRUCTURES["mxspec_operand"]._fields_] == [
-        "spec",
-        "values",
-        "codes",
-        "codes_size",
-        "scales",
-        "scales_size",
-        "tensor_scale",
-    ]
+        "spec", "values", "codes", "codes_size", "scales", "scales_size", "tensor_scale",
+    ]  # fmt: skip
 
 
 def test_smoke_multiplies_every_kind(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from mxspec_conformance.campaign.run import Outcome, describe_work
 from mxspec_conformance.campaign.state import Result, State, open_state
 from mxspec_conformance.campaign.workers import Workers, close_targets, open_workers
+from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Report
 from mxspec_conformance.targets.sessions import TargetSession
@@ -53,7 +54,7 @@ def run_campaign(
     Raises TargetError where the target does not load, StateError for another campaign's file, and what the procedure's plan raises.
     """
     started = time.monotonic()
-    session = open_target(target, in_process=in_process, timeout=timeout)
+    session = fit_session(open_target(target, in_process=in_process, timeout=timeout))
     spec = target if isinstance(target, str) else session
     try:
         named = procedure.plan(session, spec)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
+from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 
@@ -121,7 +122,7 @@ def call_target(target: Any, timeout: float, *, in_process: bool = False) -> Tar
         return open_target(target)
     key, opened = (target, timeout), _OPENED.sessions
     if key not in opened:
-        opened[key] = open_target(target, in_process=in_process, timeout=timeout, total=math.inf)
+        opened[key] = fit_session(open_target(target, in_process=in_process, timeout=timeout, total=math.inf))
         _ALL.append(opened[key])
     return opened[key]
 

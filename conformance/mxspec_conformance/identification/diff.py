@@ -14,6 +14,7 @@ from mxspec.acceptance import fold_zeros
 from mxspec.formats import BLOCKS, BlockFormat
 from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.judge.quantize import count_failing
+from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize, tensor_argument
 from mxspec_conformance.observations.scale import ObservedScales, observe_scales
@@ -101,7 +102,7 @@ def diff(
     """
     sessions: list[TargetSession] = []
     try:
-        sessions += (open_target(target, timeout=timeout) for target in (first, second))
+        sessions += (fit_session(open_target(target, timeout=timeout)) for target in (first, second))
         for session in sessions:
             require_formats(session.capabilities, formats)
         common = [f for f in BLOCKS if all(f in s.capabilities.formats for s in sessions) and (not formats or f in formats)]

@@ -18,6 +18,7 @@ from mxspec_conformance.identification.returned import find_layouts
 from mxspec_conformance.judge.behaviour import TraitName, describe
 from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.judge.nearest import find_identical, rank_profiles
+from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, tensor_argument
 from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
@@ -102,7 +103,7 @@ def identify(
         TargetError: The target does not load, or does not offer one of the formats.
         ValueError: It quantizes none of the formats.
     """
-    session = open_target(target, in_process=in_process, timeout=timeout)
+    session = fit_session(open_target(target, in_process=in_process, timeout=timeout))
     try:
         capabilities = session.capabilities
         require_formats(capabilities, formats)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,12 +29,13 @@ CANDIDATES = tuple(
 ROWS = (2, 4)
 
 
-def fit_session(session: TargetSession, formats: list[str]) -> TargetSession:
-    """The session; where a function of it refuses every small matrix and takes some larger one, fitted to that.
+def fit_session(session: TargetSession, formats: Sequence[str] | None = None) -> TargetSession:
+    """The session; formats: default all of its own; where a function of it refuses every small matrix and takes some larger one, fitted to that.
 
     Asked are matrices of ordinary numbers, which every quantizer takes; targets that declare SHAPES are fitted already.
     """
     capabilities = session.capabilities
+    formats = capabilities.formats if formats is None else formats
     if isinstance(session, FittedSession) or not formats or session.transport == "results-file":
         return session
     found = {f: _find_limits(session, f, formats[0]) for f in ("quantize", "dequantize") if capabilities.has(f)}

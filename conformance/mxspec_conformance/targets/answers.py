@@ -51,11 +51,6 @@ def _are(value: Any, count: int, kind: type) -> bool:
     return isinstance(value, tuple) and len(value) == count and all(type(v) is kind for v in value)
 
 
-def _counts(_args: Arguments, _: Options, value: Any) -> bool:
-    """Two numbers, such as how many of how many."""
-    return _are(value, 2, int)
-
-
 #: Of the calls that are no operations, most of which hold one.
 CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "raw_quantize": lambda _args, _, value: _are(value, 2, bytes),
@@ -65,8 +60,8 @@ CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "held": lambda _args, _, value: _are(value, 3, int),
     "covered": lambda _args, _, value: type(value) is int,
     "output_dtype": lambda _args, _, value: isinstance(value, str) and value in DTYPES,
-    "repeated": _counts,
-    "threads": _counts,
+    "repeated": lambda _args, _, value: _are(value, 2, int),
+    "threads": lambda _args, _, value: _are(value, 2, int),
     "trimmed": lambda args, _, value: value is None or _is_array(value, Expected("codes", np.uint8, args[0].shape)),
     "wrote": lambda _args, _, value: isinstance(value, bool),
     "float_environment": lambda _args, _, value: isinstance(value, str),
