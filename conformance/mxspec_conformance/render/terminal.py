@@ -293,9 +293,9 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
     if fewer := report.details.get("fewer_cases", ()):
         more = f" and {len(fewer) - _MOST_NAMED} more" if len(fewer) > _MOST_NAMED else ""
-        console.print(
-            Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a live target is called more often than a results file stores)")
-        )
+        console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a results file stores fewer calls)"))
+    if shapes := report.details.get("shapes"):
+        console.print(Text(f"judged in matrices that the target takes: {shapes}"))
     if changes := report.environment.get("float_environment"):
         console.print(
             f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "
