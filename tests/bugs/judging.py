@@ -48,7 +48,7 @@ def list_departures(entry: Entry, report: Report) -> list[str]:
     for result in report.formats:
         own = [r for r in report.requirements if r.format == result.format and r.verdict is not Verdict.UNSUPPORTED]
         conclusion = conclude(result, report.requirements)
-        if (conclusion.stand in (Stand.NEAREST, Stand.DIFFERS, Stand.SILENT)) != (not own or any(r.id in failing for r in own)):
+        if (conclusion.stand in (Stand.NEAREST, Stand.DIFFERS, Stand.SILENT)) != any(r.id in failing for r in own):
             found.append(f"{result.format}: {conclusion.text}")
         if entry.kind is not Kind.BUG:
             nearest = entry.profile or entry.nearest or mxspec.default_profile(result.format).id
