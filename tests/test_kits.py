@@ -42,7 +42,7 @@ kit_files = cache(write_kit)
 #: Kit -> digest of its files.
 DIGESTS = {
     "pytest": "ca359a732e3bd69f7c9ff578fc49f52d", "c": "ada77876908c920502405c00ece30699",
-    "hardware": "024951007bc2df4d7b4d54bbab093d9a", "products": "c061cd067f9c32d3ae36f39888c3f4a6",
+    "hardware": "024951007bc2df4d7b4d54bbab093d9a", "products": "034f93f95b3d3a889609a1be8d6e7c70",
 }  # fmt: skip
 
 
