@@ -18,8 +18,8 @@ from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.exact import quantize_group
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.reals import make_real
-from mxspec_conformance.judge.affine.beside import list_beside
 from mxspec_conformance.judge.affine.mistakes import MISTAKES
+from mxspec_conformance.judge.affine.off_midpoints import list_off_midpoints
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults, half_ulp
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.report import Report, Verdict
@@ -294,7 +294,7 @@ def test_mistakes_have_words_of_their_own() -> None:
 def test_groups_beside_midpoints_have_the_answers_of_the_definition(fmt: str) -> None:
     parsed = affine.get_affine(fmt)
     names = tuple(p.id for p in affine.list_affine_profiles(parsed))
-    for case in list_beside(parsed, names):
+    for case in list_off_midpoints(parsed, names):
         assert case.x.shape == (parsed.group,)
         values = [make_real(Fraction(float(v))) for v in case.x]
         for name in names:

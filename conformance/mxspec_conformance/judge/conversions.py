@@ -16,7 +16,7 @@ from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, Conversio
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
 #: Roundings that are tried together with a mistake.
-_BESIDE = (Rounding.RNE, Rounding.RNA, Rounding.RTZ)
+_TRIED = (Rounding.RNE, Rounding.RNA, Rounding.RTZ)
 
 
 def list_known(x: Floats, fmt: ScalarFormat, asked: Rounding, *, own: bool, returned: Codes, expected: Codes) -> dict[Explanation, Codes]:
@@ -59,7 +59,7 @@ def _list_all(
         with np.errstate(all="ignore"):
             yield _mistake(mistake), _encode(x.astype(dtype).astype(np.float32), fmt, asked)
     if isinstance(fmt, ElementFormat) and not fmt.twos_complement:
-        for rounding in dict.fromkeys((asked, *_BESIDE)):
+        for rounding in dict.fromkeys((asked, *_TRIED)):
             for mistake, codes in _of_floats(x, fmt, rounding):
                 yield _mistake(mistake, None if rounding is asked else rounding), codes
 

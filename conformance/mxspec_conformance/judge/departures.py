@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import mxspec
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.behaviour import Trait, TraitName, describe, list_deviations, list_open_choices
-from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_silence
+from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_no_answer
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.scale_search import Search
 from mxspec_conformance.judge.tally import Tally
 from mxspec_conformance.judge.tensor_kind import find_mixed_kinds
 from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.observations.selection import EVERYTHING, selects, use_selection
-from mxspec_conformance.results.report import FormatResult, Requirement, Verdict
+from mxspec_conformance.results.report import GOOD, FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.topics import Level
 
 #: Topics of whose cases some have the maxima at which zeros may be lost.
 _LOSES_ZEROS = ("tensor-scale",)
@@ -58,7 +59,8 @@ def describe_departures(
         kept = [d for d in result.deviations if not named or (named <= OF_SCALE and d not in traits_of_scale)]
         result.deviations = [c.text for c in causes] + kept
         result.causes = [c.cause.value for c in causes]
-    if any(r.topic == "nan" for r in accused):  # in FP8 elements OCP leaves it not open
+    broken = [r for r in requirements if r.topic == "nan" and r.level != Level.OPEN and r.verdict not in GOOD]
+    if any(r.operation == "quantize" for r in broken):  # in FP8 elements NaN is not left open; nor is whether a call ends, in any
         lost = [t.deviation for t in traits if t.name is TraitName.NAN and t.deviation in result.open_choices]
         result.open_choices = [c for c in result.open_choices if c not in lost]
         result.deviations += lost
@@ -66,7 +68,7 @@ def describe_departures(
         result.open_choices.append(f"scale: {search.text}")
         result.deviations = [d for d in result.deviations if d not in traits_of_scale]
         result.causes.append(KnownCause.SCALE_SEARCH.value)
-    if silence := find_silence(observations) if session.capabilities.has("quantize") else None:
-        result.deviations, result.causes = [silence.text], [silence.cause.value]
+    if none := find_no_answer(observations) if session.capabilities.has("quantize") else None:
+        result.deviations, result.causes = [none.text], [none.cause.value]
     if mixed_up:
         result.causes.insert(0, KnownCause.TENSOR_SCALE_KIND.value)

@@ -68,7 +68,7 @@ def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimit
     """The mildest limits that a function has; None where it takes small matrices, or none at all."""
     if _takes(session, function, name, (4, 1)):
         odd = [_ask(session, function, name, (rows, 1)) for rows in (1, 3)]
-        if not all(error is not None and error.kind in REFUSALS and not error.stumbled for error in odd):
+        if not all(error is not None and error.kind in REFUSALS and not error.is_defect for error in odd):
             return None
         taken = (n for n in ROWS if _takes(session, function, name, (n, 1)) and _takes(session, function, name, (3 * n, 1)))
         return next((ShapeLimits(rows=n) for n in taken), None)

@@ -36,9 +36,9 @@ class Tally:
     origins: dict[str, str] = field(default_factory=dict)
     #: Describes the first failing case, and the first that has no answer.
     show: Show | None = None
-    show_silence: Show | None = None
+    show_first: Show | None = None
     #: Describes the first that has none and was not refused.
-    show_stumble: Show | None = None
+    show_defect: Show | None = None
 
     @property
     def id(self) -> str:
@@ -103,9 +103,9 @@ class Scorecard:
         def show() -> Failure:
             return show_no_answer(case, no_answer, {} if given is None else given())
 
-        tally.show_silence = tally.show_silence or show
+        tally.show_first = tally.show_first or show
         if not no_answer.is_refusal:
-            tally.show_stumble = tally.show_stumble or show
+            tally.show_defect = tally.show_defect or show
 
 
 def common_explanation(
@@ -182,7 +182,7 @@ def judge_tally(
         shown = [n for n in errors if not n.given_up] or errors
         requirement.note = f"{len(errors)} of {requirement.cases} cases: {shown[0].message}"
         # Beside what may be refused, the code that failed is what there is to see.
-        show = (tally.show_stumble if refuses else None) or tally.show_silence
+        show = (tally.show_defect if refuses else None) or tally.show_first
         requirement.first = show() if show is not None else None
     elif tally.failing:
         equal = explanation is not None and all(explanation in e for e in tally.equals.values())
@@ -196,7 +196,7 @@ def judge_tally(
             requirement.verdict = Verdict.OPEN
     elif no_answers:
         requirement.verdict = Verdict.OPEN
-        requirement.first = tally.show_silence() if tally.show_silence is not None else None
+        requirement.first = tally.show_first() if tally.show_first is not None else None
         requirement.note = f"refused in {len(no_answers)} of {requirement.cases} cases: {next(iter(no_answers.values())).message}"
     if not_asked := sum(n.kind is FailureKind.NOT_ASKED for n in tally.no_answers.values()):
         more = f"{not_asked} more {'case was' if not_asked == 1 else 'cases were'} not asked of this version"

@@ -33,7 +33,7 @@ class NoAnswer:
     #: Whether the case was not asked, as too many before it had failed.
     given_up: bool = False
     #: Whether the target's code failed, where it did not refuse.
-    stumbled: bool = False
+    is_defect: bool = False
     #: Whether nothing was called, as the function does not take what the case needs.
     untried: bool = False
     #: The call that failed, in words.
@@ -42,7 +42,7 @@ class NoAnswer:
     @property
     def is_refusal(self) -> bool:
         """Whether the target says no to the call: it raised, and not because its code failed."""
-        return self.kind in REFUSALS and not self.stumbled
+        return self.kind in REFUSALS and not self.is_defect
 
     @property
     def is_unsupported(self) -> bool:
@@ -87,7 +87,9 @@ def _ask_halving(
         alone = len(items) == 1 or failure.final
         if alone or (whole and failure.kind is FailureKind.UNSUPPORTED and not _offers_some(items, call)):
             among = 0 if len(items) == 1 else len(items)
-            return [NoAnswer(failure.kind, str(failure), failure.detail, among, stumbled=failure.stumbled, call=failure.call)] * len(items)
+            return [NoAnswer(failure.kind, str(failure), failure.detail, among, is_defect=failure.is_defect, call=failure.call)] * len(
+                items
+            )
         half = len(items) // 2
         found = _ask_halving(items[:half], call, counter, whole=False)
         found += _ask_halving(items[half:], call, counter, whole=False)

@@ -38,12 +38,12 @@ REFUSALS = (FailureKind.ERROR, FailureKind.UNSUPPORTED)
 
 #: What Python raises for a defect in the code. A refusal raises ValueError, TypeError,
 #: RuntimeError, NotImplementedError, an assertion or an exception of its own.
-_STUMBLES = (ZeroDivisionError, LookupError, AttributeError, NameError, StopIteration)
+_DEFECTS = (ZeroDivisionError, LookupError, AttributeError, NameError, StopIteration)
 
 
-def is_stumble(error: BaseException) -> bool:
+def is_defect(error: BaseException) -> bool:
     """Whether an exception says that code failed, and not that a call is refused. NumPy's AxisError is a ValueError, too."""
-    return isinstance(error, _STUMBLES) and not isinstance(error, (ValueError, RuntimeError))
+    return isinstance(error, _DEFECTS) and not isinstance(error, (ValueError, RuntimeError))
 
 
 class TargetError(Exception):
@@ -130,12 +130,12 @@ class RemoteError(Exception):
 class CallError(Exception):
     """One call did not give a usable answer."""
 
-    def __init__(self, kind: FailureKind, message: str, detail: str = "", stumbled: bool = False, *, final: bool = False) -> None:
+    def __init__(self, kind: FailureKind, message: str, detail: str = "", is_defect: bool = False, *, final: bool = False) -> None:
         super().__init__(clean_text(message))
         self.kind = FailureKind(kind)
         self.detail = clean_text(detail, DETAIL)
-        #: Whether the target's code failed, where it did not refuse: `is_stumble`.
-        self.stumbled = stumbled
+        #: Whether the target's code failed, where it did not refuse: `is_defect`.
+        self.is_defect = is_defect
         #: Whether calling the function again is of no use.
         self.final = final
         #: The call in words: `sessions.names_calls`.

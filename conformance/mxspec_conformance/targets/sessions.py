@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_check
 import numpy as np
 
 from mxspec_conformance.targets.capabilities import Capabilities
-from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError, is_stumble
+from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError, is_defect
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
@@ -153,7 +153,7 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
     except RemoteError as error:
         raise CallError(FailureKind.ERROR, clean_text(str(error), 200), error.detail) from None
     except (Exception, SystemExit) as error:
-        raise CallError(FailureKind.ERROR, message_of(error), _frames_of(error), is_stumble(error)) from None
+        raise CallError(FailureKind.ERROR, message_of(error), _frames_of(error), is_defect(error)) from None
 
 
 def message_of(error: BaseException, limit: int = 200) -> str:

@@ -60,7 +60,7 @@ def serve_socket(wire: socket.socket) -> None:
             try:
                 kind, value = OK, run_call(marshaller, function, args, kwargs)
             except CallError as error:
-                kind, value = error.kind.value, (str(error), error.detail, error.stumbled)
+                kind, value = error.kind.value, (str(error), error.detail, error.is_defect)
             _reply(wire, mine, call, kind, value)
 
 

@@ -70,7 +70,7 @@ class Recording:
 
 def describe_error(error: CallError) -> dict[str, Any]:
     """What a recording holds of an error."""
-    return {"kind": error.kind.value, "message": str(error), "detail": error.detail, "stumbled": error.stumbled, "final": error.final}
+    return {"kind": error.kind.value, "message": str(error), "detail": error.detail, "stumbled": error.is_defect, "final": error.final}
 
 
 def write_recording(path: Path, recording: Recording) -> None:

@@ -28,7 +28,7 @@ Codes = npt.NDArray[np.uint8]
 #: Lanes at the borders of groups, words and vectors of values.
 BORDERS = (0, 0, 0, 0, -1, -1, -1, -1, 7, 8, 15, 16, 31, 32, 63, 64)
 #: Points of a code or midpoint: itself and the floats on both sides.
-POINTS_BESIDE = 3
+POINTS_ADJACENT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _draw_group(fmt: AffineFormat, draw: np.random.Generator, number: int) -> Gr
     if kind < 0.5:  # values at and adjacent to codes and midpoints between two ends
         points = list_points(fmt, int(draw.integers(len(ENDS))), int(_pick(draw, EXPONENTS)))
         # Half the time the ends stand alone: a group in which others equal them shows nothing of where they are found.
-        inner = points[2 + POINTS_BESIDE : -POINTS_BESIDE] if draw.random() < 0.5 else points
+        inner = points[2 + POINTS_ADJACENT : -POINTS_ADJACENT] if draw.random() < 0.5 else points
         lanes = [inner[i] for i in draw.integers(0, len(inner), fmt.group)]
         for place, end in zip(_draw_places(fmt, draw), points[:2], strict=True):
             lanes[place] = end

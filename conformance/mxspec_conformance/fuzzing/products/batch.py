@@ -27,7 +27,7 @@ def ask_batch(session: TargetSession, cases: Sequence[ProductCase]) -> list[Aske
         try:
             calls.append(Asked(case, call_case(session, case)))
         except CallError as failure:
-            calls.append(Asked(case, NoAnswer(failure.kind, str(failure), failure.detail, stumbled=failure.stumbled)))
+            calls.append(Asked(case, NoAnswer(failure.kind, str(failure), failure.detail, is_defect=failure.is_defect)))
             if failure.final or failure.kind is FailureKind.TIMEOUT:
                 break
     return calls

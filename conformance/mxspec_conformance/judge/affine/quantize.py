@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec_conformance.judge.affine.asking import ABREAST, ask_rows, lay_rows
-from mxspec_conformance.judge.affine.beside import BESIDE, list_beside
 from mxspec_conformance.judge.affine.calls import judge_calls
 from mxspec_conformance.judge.affine.groups import Groups, make_groups
 from mxspec_conformance.judge.affine.mistakes import Stored, list_mistakes
+from mxspec_conformance.judge.affine.off_midpoints import OFF_MIDPOINTS, list_off_midpoints
 from mxspec_conformance.judge.affine.showing import format_bits, make_snippet
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults
 from mxspec_conformance.judge.explanation import Cause, Explanation, by_profiles
@@ -100,11 +100,11 @@ def judge_quantize(
         return None
     answers = ask(session, name, cases, ABREAST)
     seen = _observe(cases, answers, fmt)
-    beside = list_beside(fmt, tuple(cases[0].answers)) if given is None else ()
-    if beside:  # in a call of their own: those of the vectors keep their sizes
-        near = ask(session, name, beside, ABREAST)
-        cases, answers = [*cases, *beside], [*answers, *near]
-    every = [*seen, *_observe(beside, near, fmt)] if beside else seen
+    added = list_off_midpoints(fmt, tuple(cases[0].answers)) if given is None else ()
+    if added:  # in a call of their own: those of the vectors keep their sizes
+        near = ask(session, name, added, ABREAST)
+        cases, answers = [*cases, *added], [*answers, *near]
+    every = [*seen, *_observe(added, near, fmt)] if added else seen
     profiles = list(cases[0].answers)
     wrong = {p: sum(p not in s.equals for s in every if _is_finite(s.case)) for p in profiles}
     judged = claimed or min(profiles, key=lambda p: (wrong[p], profiles.index(p)))
@@ -236,7 +236,7 @@ def _show(one: _Seen, judged: str, fmt: AffineFormat) -> Failure:
     return Failure(
         case=one.case.id, given=_describe(one.case, fmt), expected=_tell(right, fmt, place),
         returned=_tell(one.answer, fmt, place), steps=steps, also=sorted(one.equals),
-        snippet="" if one.case.id.startswith(BESIDE) else make_snippet("load_affine_groups", one.case.id, fmt, f'case.answers["{judged}"]'),
+        snippet="" if one.case.id.startswith(OFF_MIDPOINTS) else make_snippet("load_affine_groups", one.case.id, fmt, f'case.answers["{judged}"]'),
     )  # fmt: skip
 
 

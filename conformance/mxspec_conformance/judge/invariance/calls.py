@@ -145,7 +145,7 @@ def list_compiled() -> list[Size]:
     return [Size(3, columns, "columns of models that people run") for columns in COMPILED]
 
 
-def list_beside_powers(k: int) -> list[Size]:
+def list_adjacent_powers(k: int) -> list[Size]:
     """Rows a block longer and a block shorter than a power of two."""
     powers = [1 << n for n in range(9, 14) if 1 << n > 2 * k]
     return [size for n in powers for size in (Size(3, n + k, "a power of two and a block"), Size(5, n - k, "a power of two less a block"))]
@@ -179,7 +179,7 @@ def list_sizes(k: int) -> list[Size]:
     drawn = [Size(1 + stream.below(600), 32 * (1 + stream.below(70)), "drawn") for _ in range(DRAWN)]
     drawn += list_scattered()
     square = [Size(n, n * k, "as many rows as blocks", common=n == 3, quick=n == 128) for n in (2, 3, 16, 32, 64, 128, 200)]
-    listed = (*list_small(k), *list_compiled(), *list_edges(k), *list_beside_powers(k), *drawn, *square, *tall, *SIZES)
+    listed = (*list_small(k), *list_compiled(), *list_edges(k), *list_adjacent_powers(k), *drawn, *square, *tall, *SIZES)
     known = {(s.rows, s.columns): s for s in (size.in_blocks(k) for size in listed)}
     return sorted(known.values(), key=lambda s: s.elements)
 

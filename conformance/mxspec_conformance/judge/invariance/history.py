@@ -229,7 +229,7 @@ def judge_nothing(work: Workload, label: str, what: str, drawn: Drawn, after: Dr
     if isinstance(answer, NoAnswer) and answer.kind not in (*REFUSALS, FailureKind.BAD_RETURN):
         work.scorecard.count_no_answer("refusal", label, answer)
     else:
-        failed = isinstance(answer, NoAnswer) and (answer.kind is FailureKind.BAD_RETURN or answer.stumbled)
+        failed = isinstance(answer, NoAnswer) and (answer.kind is FailureKind.BAD_RETURN or answer.is_defect)
         text = f"{answer.message}; return {what}, or refuse such a call" if failed else ""
         work.settle("refusal", label, ok=not failed, text=text)
     work.enter(work.state, f"{work.prefix}after a call with {what}", after, quick=True)

@@ -92,10 +92,9 @@ def judge_items(work: Workload, items: Items) -> None:
     for size in sizes:
         if not _is_chosen(size, work, items, budget, first=not work.turn and not stored, last=size is sizes[-1]):
             continue
-        mine = (
-            size.common and items.own_path and size.elements <= LARGE if work.turn else size.elements <= CHOSEN or items.budget is not None
-        )
-        quick = (size.quick and mine) or size.elements <= cheap
+        of_others = size.common and items.own_path and size.elements <= LARGE
+        of_first = size.elements <= CHOSEN or items.budget is not None
+        quick = (size.quick and (of_others if work.turn else of_first)) or size.elements <= cheap
         if size.elements <= (budget.largest_chosen if quick else budget.largest):
             shape = items.shape(size)
             label = work.prefix + items.name(shape)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import get_scalar
-from mxspec_conformance.judge.invariance import beside_ties
+from mxspec_conformance.judge.invariance import near_ties
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history, judge_nothing, judge_refusable
 from mxspec_conformance.judge.invariance.items import Items, judge_items
@@ -226,9 +226,9 @@ def _judge_refusals(work: Workload, answered: Answered) -> None:
         scalar = get_scalar(element)
         if answer is not None and not isinstance(answer, NoAnswer) and answered.function == "encode" and scalar.max_code >= 4:
             ask = partial(work.session.call, "encode")
-            calls = [partial(ask, x, element) for x in beside_ties.list_beside_ties(scalar)]
+            calls = [partial(ask, x, element) for x in near_ties.list_near_ties(scalar)]
             if work.keeps("refusal", quick=True):
-                beside_ties.judge_beside_ties(work, calls, np.asarray)
+                near_ties.judge_near_ties(work, calls, np.asarray)
     if words:
         text = f"codes came back for {FEW} numbers and 16 random words; refuse such a call"
         call = answered.function, x, element, words[0][:16]

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from mxspec.formats import BlockFormat
-from mxspec_conformance.judge.invariance import beside_ties
+from mxspec_conformance.judge.invariance import near_ties
 from mxspec_conformance.judge.invariance.blocks import BlockCalls, Way
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_nothing, judge_refusable
 from mxspec_conformance.judge.invariance.pools import Array, Pool, fill_blocks
@@ -94,12 +94,12 @@ def judge_other_dtypes(calls: BlockCalls) -> None:
         return
     # In blocks whose largest number is the element's the scale is 1, where it is a rule's.
     given = []
-    for values in beside_ties.list_beside_ties(pool.fmt.element):
+    for values in near_ties.list_near_ties(pool.fmt.element):
         x = np.zeros((2, 2 * pool.fmt.k), values.dtype)
         x[:, :: pool.fmt.k] = float(pool.fmt.element.max_value)
         x[:, 1 : 1 + len(values)] = values
         given.append(partial(ask, x, pool.fmt.name, **answered.kwargs))
-    beside_ties.judge_beside_ties(work, given, answered.rows)
+    near_ties.judge_near_ties(work, given, answered.rows)
 
 
 def _make_numbers(fmt: BlockFormat) -> Array:

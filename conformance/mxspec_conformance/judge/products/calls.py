@@ -1,4 +1,4 @@
-"""Calls of `matmul` and each other: what is written, what is remembered, and what happens in several threads at once."""
+"""Calls of `matmul` one after another and at once: what is written, what is remembered, and what happens in several threads at once."""
 
 from __future__ import annotations
 

@@ -108,9 +108,7 @@ FIRST: dict[str, ListCases] = {
     "contents": list_contents,
     "lengths": lambda maker, _: draw_lengths(maker.a, maker.b, maker.sizes, maker.integers),
     "far scales": lambda maker, _: draw_far_scales(maker.a, maker.b, maker.sizes),
-    "longest": lambda maker, _: [
-        ProductCase(topic="shape", label=label, a=a, b=b) for label, a, b in [draw_longest(maker.a, maker.b, maker.sizes)]
-    ],
+    "longest": _drawn(lambda a, b, sizes: [draw_longest(a, b, sizes)], "shape"),
     **twin_cases.FIRST,
     **late_cases.FIRST,
     **far_cases.FIRST,
@@ -143,10 +141,8 @@ def list_cases(product: Product, capabilities: Capabilities, accumulator: Accumu
 
     cases = [case for name, group in (FIRST | EVERY).items() for case in list_group(name, group, first)]
     cases += [case for dtype in others for name, group in EVERY.items() for case in list_group(name, group, dtype)]
-    return [
-        *cases,
-        *twin_cases.list_other_outputs(Maker(product, capabilities, accumulator, crc32(b"other outputs")), capabilities.out_dtypes),
-    ]
+    maker = Maker(product, capabilities, accumulator, crc32(b"other outputs"))
+    return [*cases, *twin_cases.list_other_outputs(maker, capabilities.out_dtypes)]
 
 
 def list_topics(product: Product, capabilities: Capabilities) -> list[str]:

@@ -80,7 +80,7 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
             yield ProductCase(topic="epilogue", label=f"{label}, {m} x {n}", a=wide[0], b=wide[1], options=given)
 
 
-def _list_beside_zeros(maker: Maker) -> Iterator[ProductCase]:
+def _list_against_zeros(maker: Maker) -> Iterator[ProductCase]:
     """A NaN or an infinity against zeros alone: zero times either is NaN. Kernels leave out tiles of zeros, whatever their size."""
     for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         if any(p.spec.kind is OperandKind.AFFINE or p.spec.sparsity is not None for p in (writer, other)):
@@ -128,5 +128,5 @@ FIRST: dict[str, ListCases] = {
     "equal codes": lambda maker, _: _list_equal_codes(maker),
     "long": lambda maker, _: _list_long(maker),
     "factors": _list_factors,
-    "against zeros": lambda maker, _: _list_beside_zeros(maker),
+    "against zeros": lambda maker, _: _list_against_zeros(maker),
 }

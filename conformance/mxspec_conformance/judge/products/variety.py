@@ -26,7 +26,7 @@ from mxspec_conformance.targets.operands import Numbers, OperandKind
 from mxspec_conformance.targets.product_sizes import Sizes
 
 #: The other one of m and n, where one is adjacent to the size of a tile.
-_BESIDE = 3
+_OTHER = 3
 #: Shapes under an epilogue: one row, one column, one output; and the least rows where there are as many columns.
 _SHAPES, _SQUARE = ((1, 21), (21, 1), (1, 1)), 12
 #: How C and bias lie in memory.
@@ -48,7 +48,7 @@ def find_taken(capabilities: Capabilities) -> set[str]:
 
 def draw_edges(a: OperandWriter, b: OperandWriter, sizes: Sizes, integers: Integers) -> Iterator[ProductCase]:
     """Every size adjacent to that of a tile, of either operand, once."""
-    wanted = [(edge, _BESIDE) for edge in EDGES] + [(_BESIDE, edge) for edge in EDGES]
+    wanted = [(edge, _OTHER) for edge in EDGES] + [(_OTHER, edge) for edge in EDGES]
     for m, n, k in dict.fromkeys(sizes.fit(m, n, math.lcm(a.run, b.run)) for m, n in wanted):
         yield ProductCase(
             topic="shape", label=f"{m} x {n} x {k}, beside a tile", a=a.numbers(integers(a, m, k)), b=b.numbers(integers(b, n, k))

@@ -20,7 +20,7 @@ LABEL = "numbers in float64, which is not offered, next to ties"
 TEXT = "codes are neither those of the nearest float32 numbers, nor those of the numbers as they are"
 
 
-def list_beside_ties(element: ScalarFormat) -> tuple[npt.NDArray[Any], ...]:
+def list_near_ties(element: ScalarFormat) -> tuple[npt.NDArray[Any], ...]:
     """Eight numbers [8], below and above a tie that goes down to even, and one that goes up, of either sign: in float64, then in
     float32 the ties, and the numbers next to them on the side where the exact ones lie."""
     top = element.max_code
@@ -33,7 +33,7 @@ def list_beside_ties(element: ScalarFormat) -> tuple[npt.NDArray[Any], ...]:
     return points * (1 + side * 2.0**-30), nearest, adjacent
 
 
-def judge_beside_ties(work: Workload, calls: Sequence[Callable[[], Any]], read: Callable[[Any], npt.NDArray[Any]]) -> None:
+def judge_near_ties(work: Workload, calls: Sequence[Callable[[], Any]], read: Callable[[Any], npt.NDArray[Any]]) -> None:
     """Count whether the call in float64 is answered as one of those in float32; read: answer -> what is compared."""
     answers = [run_once(call) for call in calls]
     if not any(isinstance(a, NoAnswer) for a in answers):  # judged elsewhere

@@ -17,13 +17,13 @@ from mxspec.affine.profiles import get_affine_profile
 from mxspec_vectors.affine_cases import AffineAnswer, AffineGroupCase
 
 #: How the names of these groups begin.
-BESIDE = "next to midpoints, "
+OFF_MIDPOINTS = "next to midpoints, "
 #: Binary logarithms of the distance from a midpoint, in steps.
 DISTANCES = (-6, -8, -9, -10, -12)
 
 
 @lru_cache(maxsize=64)
-def list_beside(fmt: AffineFormat, profiles: tuple[str, ...]) -> Sequence[AffineGroupCase]:
+def list_off_midpoints(fmt: AffineFormat, profiles: tuple[str, ...]) -> Sequence[AffineGroupCase]:
     """One group for each distance, with the answers of these profiles; ends are whole steps of 1/4, below zero and above.
 
     Nothing where a group has no more than its two ends.
@@ -42,5 +42,5 @@ def list_beside(fmt: AffineFormat, profiles: tuple[str, ...]) -> Sequence[Affine
             codes, scales, offsets = quantize_groups(x.astype(np.float32)[None], fmt, get_affine_profile(name))
             kind = fmt.numpy_dtype if fmt.offset is Offset.BIAS else np.dtype(np.uint8)
             answers[name] = AffineAnswer(codes[0], np.asarray(scales[0]), np.asarray(offsets[0]).astype(kind))
-        cases.append(AffineGroupCase(f"{BESIDE}2^{distance} of a step", "mixture", x, answers))
+        cases.append(AffineGroupCase(f"{OFF_MIDPOINTS}2^{distance} of a step", "mixture", x, answers))
     return tuple(cases)

@@ -8,7 +8,7 @@ from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.observations.format import Observations
 
 
-def find_silence(observations: Observations) -> Found | None:
+def find_no_answer(observations: Observations) -> Found | None:
     """The one reason for which no case of `quantize` has an answer; None where one has, or where reasons differ."""
     lost = [item.reason for item in observations.unanswered if not item.reason.is_unsupported]
     shown = [reason.message for reason in lost if not reason.given_up]
