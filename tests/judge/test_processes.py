@@ -14,7 +14,7 @@ from mxspec_conformance.targets import sessions as sessions
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.transports.child import SubprocessSession
 
-from tests.judge.reading import TARGETS, failing, requirement
+from tests.judge.reading import TARGETS, failing
 
 
 def process(name: str) -> str:

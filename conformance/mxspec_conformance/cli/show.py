@@ -39,6 +39,7 @@ def show(
         _show_stored(case, result)
         return
     from mxspec_conformance.counterexample.replay import find_cases, replay_case
+    from mxspec_conformance.judge.shapes import fit_session
     from mxspec_conformance.transports.opening import open_target
 
     found = find_cases(case)
@@ -50,7 +51,7 @@ def show(
         )
     if profile is not None and all(f.format in ELEMENTS or f.format in SCALES for f in found):
         fail(f"{case} is a case of {found[0].format}, which has no profiles; take --profile out")
-    session = None if against is None else open_target(against, in_process=in_process, timeout=timeout)
+    session = None if against is None else fit_session(open_target(against, in_process=in_process, timeout=timeout))
     try:
         if session is not None:
             found = [f for f in found if f.is_asked_of(session.capabilities)] or found[:1]
