@@ -41,11 +41,12 @@ REPORT = ROOT / "reports" / "kits"
 kit_files = cache(write_kit)
 #: Kit -> digest of its files.
 DIGESTS = {
-    "pytest": "ca359a732e3bd69f7c9ff578fc49f52d", "c": "ada77876908c920502405c00ece30699",
-    "hardware": "024951007bc2df4d7b4d54bbab093d9a", "products": "034f93f95b3d3a889609a1be8d6e7c70",
+    "pytest": "932a7ed9ab67cc60df265b228e52253c", "c": "ada77876908c920502405c00ece30699",
+    "hardware": "eeab0a985fa07f90070e43689034a552", "products": "034f93f95b3d3a889609a1be8d6e7c70",
 }  # fmt: skip
 
 
+@pytest.mark.share(60)  # all of them on every commit
 @pytest.mark.parametrize("name", DIGESTS)
 def test_a_kit_is_what_it_was(name: str) -> None:
     """Packed data counts unpacked: libraries of other versions pack the same into other bytes."""
@@ -136,12 +137,8 @@ def run_kit(folder: Path, path: Path, **settings: str) -> subprocess.CompletedPr
     )
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+        cwd=folder, capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
 
 
 def test_the_pytest_file_runs_alone(tmp_path: Path) -> None:

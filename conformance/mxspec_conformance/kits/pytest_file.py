@@ -16,8 +16,8 @@ _HEAD = '''# {title}
 #
 # {about}
 #
-# Written by mxspec {version}; data: CC0-1.0, code: Apache-2.0. It needs NumPy and pytest; torch if TORCH is set. Edit the next lines, or set
-# the environment variable MX_KIT_TARGET, and run: pytest {name}
+# Written by mxspec {version}; data: CC0-1.0, code: Apache-2.0. It needs NumPy and pytest; torch if TORCH is set. Edit the next lines or
+# set MX_KIT_TARGET, and run: pytest {name}
 """MX and NVFP4 golden blocks."""
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from __future__ import annotations
 # mypy: ignore-errors
 import os
 
-#: The function under test: "package.module:function". It is called with (x [rows, columns] float32, fmt) and returns codes (uint8, one to a byte,
-#: or two FP4 codes to a byte, the first in the low half) and scales (uint8, float8_e4m3 or float8_e8m0 [rows, columns / k]).
+#: The function under test: "package.module:function". It is called with (x [rows, columns] float32, fmt) and returns codes (uint8, or
+#: two FP4 codes to a byte, the first in the low half) and scales (uint8, float8_e4m3 or float8_e8m0 [rows, columns / k]).
 TARGET = os.environ.get("MX_KIT_TARGET", "")
 #: The same for the way back, (codes, scales, fmt) -> float32; "" if there is none.
 DEQUANTIZE = os.environ.get("MX_KIT_DEQUANTIZE", "")
 #: The formats that it supports; () for all.
 SUPPORTED = tuple(filter(None, os.environ.get("MX_KIT_FORMATS", "").split(",")))
-#: The rule that it follows; "" for whichever is nearest. The rules: {rules}.
+#: The rule that it follows; "" for the nearest. The rules: {rules}.
 RULE = os.environ.get("MX_KIT_RULE", "")
-#: What `tensor_scale` is to it: "amax" (the largest magnitude), "encode" (S) or "decode" (1 / S); "" if it takes none.
+#: What `tensor_scale` is to it: "amax" (the largest magnitude), "encode" (S) or "decode" (1 / S); "" if none.
 TENSOR_SCALE = os.environ.get("MX_KIT_TENSOR_SCALE", "")
 #: Pass torch tensors.
 TORCH = bool(os.environ.get("MX_KIT_TORCH", ""))

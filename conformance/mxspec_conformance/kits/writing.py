@@ -52,8 +52,7 @@ class KitKind:
 def _pytest(formats: tuple[str, ...], size: int) -> Files:
     name = "test_mx_blocks.py"
     about = (
-        f"{size} golden blocks of each of {', '.join(formats)}, and {len(PATTERNS)} call patterns. What a kit of this size finds of mistakes that were not "
-        "used to choose its blocks is published with mxspec."
+        f"{size} golden blocks of each of {', '.join(formats)}, and {len(PATTERNS)} call patterns. What it finds is published with mxspec."
     )
     blocks = {fmt: chosen_blocks(fmt, size) for fmt in formats}
     text = write_pytest_file(blocks, tuple(PATTERNS), name=name, title="Golden blocks for MX and NVFP4 quantizers", about=about)
