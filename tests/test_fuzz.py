@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec.profiles.schema import Kind
+from mxspec_conformance.campaign import Named
 from mxspec_conformance.campaign.profile import nearest_profile
 from mxspec_conformance.fuzzing.blocks import findings
 from mxspec_conformance.fuzzing.blocks.batch import draw_batch
 from mxspec_conformance.fuzzing.blocks.files import make_documents, read_findings
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.fuzzing.run import fuzz, replay, run_batch, save
-from mxspec_conformance.fuzzing.subject import Campaign, Restart, Settings
+from mxspec_conformance.fuzzing.subject import Campaign, Settings
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.results.report import Verdict, load_result_schema
 from mxspec_conformance.targets.dtypes import is_representable
@@ -87,7 +88,7 @@ def test_saved_finding_differs_when_replayed_and_is_right_for_the_model(name: st
     target = PLANTED[name].target()
     (path,) = save(tmp_path, campaign(name).findings)
     session = open_target(target, in_process=True)
-    assert {r.verdict for r in replay(path, session, Restart(target, 60.0))} == {"differs"}
+    assert {r.verdict for r in replay(path, session, partial(Named(target).open, 60.0))} == {"differs"}
     model = open_target("mxspec", in_process=True)
     assert {r.verdict for r in replay(path, model, None)} == {"right"}
 

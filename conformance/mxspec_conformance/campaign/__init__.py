@@ -3,9 +3,9 @@
 from mxspec_conformance.campaign.conduct import Procedure, run_campaign
 from mxspec_conformance.campaign.run import Outcome, WorkItem, describe_work, run_work_items
 from mxspec_conformance.campaign.state import State, StateError, open_state
-from mxspec_conformance.campaign.workers import Workers, call_target, open_workers
+from mxspec_conformance.campaign.workers import Named, Workers, call_target, open_workers
 
 __all__ = [
-    "Outcome", "Procedure", "State", "StateError", "WorkItem", "Workers", "call_target", "describe_work", "open_state", "open_workers",
-    "run_campaign", "run_work_items",
+    "Named", "Outcome", "Procedure", "State", "StateError", "WorkItem", "Workers", "call_target", "describe_work", "open_state",
+    "open_workers", "run_campaign", "run_work_items",
 ]  # fmt: skip

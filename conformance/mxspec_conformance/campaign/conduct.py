@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from mxspec_conformance.campaign.run import Outcome, describe_work
 from mxspec_conformance.campaign.state import Result, State, open_state
-from mxspec_conformance.campaign.workers import Workers, close_targets, open_workers
+from mxspec_conformance.campaign.workers import Named, Workers, close_targets, open_workers
 from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.results.environment import describe_environment, describe_git
 from mxspec_conformance.results.report import Report
@@ -33,7 +33,7 @@ class Procedure(ABC):
     def plan(self, session: TargetSession, spec: Any) -> dict[str, Any]:
         """List the work items; what, in addition to command and target, names the campaign in its state file.
 
-        spec: what workers open: the target's name, or the session of an object.
+        spec: what workers open: a `Named` target, or the session of an object.
         """
 
     @abstractmethod
@@ -55,7 +55,7 @@ def run_campaign(
     """
     started = time.monotonic()
     session = fit_session(open_target(target, in_process=in_process, timeout=timeout))
-    spec = target if isinstance(target, str) else session
+    spec = Named(target, getattr(session, "limits", {})) if isinstance(target, str) else session
     try:
         named = procedure.plan(session, spec)
         digest = ""
@@ -63,7 +63,7 @@ def run_campaign(
             digest = hashlib.sha256(Path(target).read_bytes()).hexdigest()
         capabilities = session.capabilities
         identity = {"command": procedure.command, "target": capabilities.name, "version": capabilities.version, "file": digest, **named}
-        local = jobs if isinstance(spec, str) else 1  # an object stays here
+        local = jobs if isinstance(spec, Named) else 1  # an object stays here
         with open_state(state_file, identity, fresh=fresh) as state, open_workers(local, dask, pool) as workers:
             outcomes = procedure.ask(state, workers, started)
         described = {

@@ -7,14 +7,15 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor as Pool, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any
 
-from mxspec_conformance.judge.shapes import fit_session
+from mxspec_conformance.targets.capabilities import ShapeLimits
+from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 
@@ -105,6 +106,21 @@ def _open_dask(address: str) -> Iterator[Workers]:
         yield Workers(pool, count, lambda: pool, f"{count} Dask workers' cores at {address}")
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A target that workers open by its name, each for itself."""
+
+    name: str
+    #: By function, the matrices that are all that it takes, as was found out in a session that was not a worker's.
+    limits: Mapping[str, ShapeLimits] = field(default_factory=dict)
+
+    def open(self, timeout: float, *, in_process: bool | None = None) -> TargetSession:
+        """A session in which no call was made yet; in_process: default where the target is a Python file."""
+        in_process = self.name.endswith(".py") if in_process is None else in_process
+        session = open_target(self.name, in_process=in_process, timeout=timeout, total=math.inf)
+        return FittedSession(session, self.limits) if self.limits and not isinstance(session, FittedSession) else session
+
+
 class _Opened(threading.local):
     """The targets that a thread has opened: one session takes one call at a time."""
 
@@ -118,11 +134,11 @@ _ALL: list[TargetSession] = []
 
 def call_target(target: Any, timeout: float, *, in_process: bool = False) -> TargetSession:
     """The session of a target in this thread of this worker, opened once and kept."""
-    if not isinstance(target, str):
+    if not isinstance(target, Named):
         return open_target(target)
-    key, opened = (target, timeout), _OPENED.sessions
+    key, opened = (target.name, timeout), _OPENED.sessions
     if key not in opened:
-        opened[key] = fit_session(open_target(target, in_process=in_process, timeout=timeout, total=math.inf))
+        opened[key] = target.open(timeout, in_process=in_process)
         _ALL.append(opened[key])
     return opened[key]
 

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -21,7 +22,7 @@ from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE, MINUTES,
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.fuzzing.blocks.coverage import Reach
 from mxspec_conformance.fuzzing.run import fuzz as run_fuzz, replay, save
-from mxspec_conformance.fuzzing.subject import Campaign, Finding, Restart, Settings
+from mxspec_conformance.fuzzing.subject import Campaign, Finding, Settings
 from mxspec_conformance.results.report import FormatResult, Report
 from mxspec_vectors.files import write_file
 
@@ -128,11 +129,13 @@ def _choose_seed(seed: int | None) -> int:
 
 
 def _replay(target: str, path: Path, timeout: float, in_process: bool) -> int:
+    from mxspec_conformance.campaign import Named
+    from mxspec_conformance.judge.shapes import fit_session
     from mxspec_conformance.transports.opening import open_target
 
-    session = open_target(target, in_process=in_process, timeout=timeout)
+    session = fit_session(open_target(target, in_process=in_process, timeout=timeout))
     try:
-        results = replay(path, session, Restart(target, timeout))
+        results = replay(path, session, partial(Named(target, getattr(session, "limits", {})).open, timeout))
     finally:
         session.close()
     table = Table(box=None, pad_edge=False, header_style="bold")

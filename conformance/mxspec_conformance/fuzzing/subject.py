@@ -18,22 +18,12 @@ from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.topics import Level
 
 Progress = Callable[[str], None]
 Result = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """Reloads a target."""
-
-    spec: str
-    timeout: float
-
-    def __call__(self) -> TargetSession:
-        return open_target(self.spec, in_process=self.spec.endswith(".py"), timeout=self.timeout)
+#: Loads a target anew.
+Restart = Callable[[], TargetSession]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +51,7 @@ class Request:
     """What jobs are planned from, and reductions are made with."""
 
     session: TargetSession
-    #: What workers open: the target's name, or the session of an object.
+    #: What workers open: a `Named` target, or the session of an object.
     spec: Any
     settings: Settings
     timeout: float = 60.0

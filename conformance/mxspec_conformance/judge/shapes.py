@@ -23,8 +23,6 @@ CANDIDATES = tuple(
         (128, 128, 1), (128, 16, 128), (512, 1, 1), (1024, 1, 1), (256, 256, 1),
     )
 )  # fmt: skip
-
-
 #: Rows by which kernels go that take four rows, and neither one nor three.
 ROWS = (2, 4)
 
@@ -45,7 +43,7 @@ def fit_session(session: TargetSession, formats: Sequence[str] | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class FirstCall:
-    """What a session was asked before anything else, and what it answered."""
+    """One of the calls of a session before any other, and its answer."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -53,15 +51,15 @@ class FirstCall:
     answer: Any
 
 
-_FIRST_CALLS: WeakKeyDictionary[TargetSession, FirstCall] = WeakKeyDictionary()
+_FIRST_CALLS: WeakKeyDictionary[TargetSession, list[FirstCall]] = WeakKeyDictionary()
 
 
-def find_first_call(session: TargetSession) -> FirstCall | None:
-    """The first call of a session, by which it was found out what matrices it takes; None where it was refused or not made.
+def find_first_calls(session: TargetSession) -> Sequence[FirstCall]:
+    """The first calls of a session that were answered: those by which it was found out what matrices it takes.
 
-    It is the only one in which what is set up once can be wrong.
+    They are the only ones in which what is set up once, or by the first call, can be wrong.
     """
-    return _FIRST_CALLS.get(session)
+    return _FIRST_CALLS.get(session, [])
 
 
 def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimits | None:
@@ -104,5 +102,5 @@ def _ask(session: TargetSession, function: str, name: str, shape: tuple[int, int
         answer = session.call(function, *arguments, **extra)
     except CallError as error:
         return error
-    _FIRST_CALLS.setdefault(session, FirstCall(function, arguments, extra, answer))
+    _FIRST_CALLS.setdefault(session, []).append(FirstCall(function, arguments, extra, answer))
     return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from mxspec.formats import BLOCKS as FORMATS, BlockFormat, get_block
 from mxspec.profiles import find_variant, get_profile
 from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.campaign import Named
 from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.verdicts import judge_count
 from mxspec_conformance.counterexample.mismatch import Mismatch
@@ -16,18 +18,7 @@ from mxspec_conformance.fuzzing.blocks.files import make_files, replay_cases
 from mxspec_conformance.fuzzing.blocks.findings import BlockFinding, Sighting, reduce_mismatches
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
 from mxspec_conformance.fuzzing.blocks.no_answers import reduce_no_answer
-from mxspec_conformance.fuzzing.subject import (
-    Campaign,
-    Coverage,
-    Reduced,
-    Request,
-    Restart,
-    Result,
-    Subject,
-    add_up,
-    count_findings,
-    judge_answers,
-)
+from mxspec_conformance.fuzzing.subject import Campaign, Coverage, Reduced, Request, Result, Subject, add_up, count_findings, judge_answers
 from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement
 from mxspec_vectors.entries import has_level
@@ -146,7 +137,7 @@ def conclude(request: Request, jobs: Sequence[BlockJob], batches: Sequence[tuple
         if len(mismatches) < MAX_SIGHTINGS:
             mismatches += [(job, Mismatch.from_dict(s)) for s in result["mismatches"]]
     # A file is reloaded in this process; a module or library only in a new one.
-    restart = Restart(request.spec, request.timeout) if isinstance(request.spec, str) else None
+    restart = partial(request.spec.open, request.timeout) if isinstance(request.spec, Named) else None
     reduced = reduce_mismatches(mismatches, request.session, restart, request.progress)
     by_name = {j.name: j for j in jobs}
     no_answers: dict[str, Failure] = {}

@@ -25,7 +25,7 @@ from mxspec_conformance.judge.invariance.pace import Budget, Speed, find_budget
 from mxspec_conformance.judge.invariance.placed import list_passed_over
 from mxspec_conformance.judge.invariance.pools import Array, Places, Pool, draw_places, fill_blocks
 from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.shapes import find_first_call
+from mxspec_conformance.judge.shapes import find_first_calls
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.results.report import Failure
@@ -322,21 +322,19 @@ def _list_near_twins(pool: Pool, drawn: Drawn) -> Iterator[Twin]:
 
 
 def judge_first_call(calls: BlockCalls) -> None:
-    """The first call of all once more: what is set up by it may be set up too late for it."""
-    label, first = "the first call of all, again", find_first_call(calls.session)
-    if first is None or first.function != calls.function or not calls.is_first_format:
+    """The first calls of all once more: what is set up by one may be set up too late for it, or may be wrong in the next."""
+    first = [(n, call) for n, call in enumerate(find_first_calls(calls.session), 1) if call.function == calls.function]
+    if not first or not calls.is_first_format or calls.session.transport not in LOCAL:
         return
-    if calls.session.transport in LOCAL and calls.make_workload([Way(calls.pools[0])]).keeps("state", quick=True):
-        answer = run_once(partial(calls.session.call, first.function, *first.arguments, **first.options))
-        if isinstance(answer, NoAnswer):
-            calls.scorecard.count_no_answer("state", label, answer)
-        else:
-            text = "a small matrix was answered otherwise in the first call of the process than now"
-            calls.settle("state", label, ok=_as_bytes(answer) == _as_bytes(first.answer), text=text)
+    if calls.make_workload([Way(calls.pools[0])]).keeps("state", quick=True):
+        answers = [run_once(partial(calls.session.call, call.function, *call.arguments, **call.options)) for _, call in first]
+        wrong = next((n for (n, call), now in zip(first, answers, strict=True) if _as_bytes(now) != _as_bytes(call.answer)), 0)
+        text = f"call {wrong} of the process was answered, and the same call is not answered now, or otherwise"
+        calls.settle("state", "the first calls of all, again", ok=not wrong, text=text)
 
 
 def _as_bytes(answer: Any) -> list[bytes]:
-    return [np.asarray(part).tobytes() for part in (answer if isinstance(answer, (tuple, list)) else (answer,))]
+    return [np.asarray(part).tobytes() for part in (answer if isinstance(answer, (tuple, list)) else (answer,))]  # no answer: as no other
 
 
 def along(pool: Pool, axis: int) -> Way:

@@ -147,11 +147,13 @@ class Workload:
             self.first.setdefault(self.scorecard.tally(topic).id, show())
 
     def enter(
-        self, topic: str, label: str, drawn: Drawn | Callable[[], Drawn], *before: str, quick: bool = False, may_refuse: bool = False
-    ) -> bool:
+        self, topic: str, label: str, drawn: Drawn | Callable[[], Drawn], *before: str, quick: bool = False, may_refuse: bool = False,
+        again: bool = False,
+    ) -> bool:  # fmt: skip
         """Make a call and count it; whether it was answered.
 
         drawn: drawn now where it is made. before: a verb that holds the call, and its argument. may_refuse: nobody promised such calls.
+        again: a call of this size was answered, so that the size is not why this one is refused.
         """
         if not self.keeps(topic, quick=quick):
             return False
@@ -161,7 +163,9 @@ class Workload:
         if not isinstance(answer, NoAnswer):
             self.judge(label, drawn, answer, topic=topic, view=before[1] if before[:1] == ("arranged",) else "contiguous")
             return True
-        if not (may_refuse and answer.is_refusal):
+        if again and answer.is_refusal:
+            self.scorecard.count_no_answer(self.state, label, answer)
+        elif not (may_refuse and answer.is_refusal):
             limited = topic not in LIMITED and self._is_limit(drawn, answer)
             self.scorecard.count_no_answer(topic, label, unsupported(answer.message) if limited else answer)
         return False

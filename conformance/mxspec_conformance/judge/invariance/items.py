@@ -100,7 +100,7 @@ def judge_items(work: Workload, items: Items) -> None:
             label = work.prefix + items.name(shape)
             answered = work.enter(work.size, label, partial(items.draw, shape, FIRST + size.salt), quick=quick)
             if answered and size.common and size.elements <= LARGE:  # a kernel may keep what it made for a shape
-                work.enter(work.size, f"{label}, again", partial(items.draw, shape, FIRST + size.salt + 1), quick=quick)
+                work.enter(work.size, f"{label}, again", partial(items.draw, shape, FIRST + size.salt + 1), quick=quick, again=True)
     if not stored:
         _judge_contents(work, items, budget)
 
