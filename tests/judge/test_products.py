@@ -15,13 +15,13 @@ from mxspec_conformance import Report, check
 from mxspec_conformance.judge.explanation import Cause
 from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.results.conclusion import conclude
-from mxspec_conformance.results.report import Failure, Verdict
+from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_lab.products.kernels import Kernel, KernelTarget, finish_float32
 from mxspec_lab.products.right import NVFP4, RIGHT
 from mxspec_lab.products.wrong import list_wrong
 
-from tests.witnesses import ask_witness
+from tests.witnesses import assert_wrong, shows_both
 
 WRONG = list_wrong()
 GOOD = (Verdict.PASS, Verdict.UNSUPPORTED, Verdict.OPEN)
@@ -48,28 +48,11 @@ def test_right_kernels_pass_under_their_own_class(kernel: Kernel) -> None:
     assert len(report.requirements) >= 12
 
 
-@pytest.mark.share(20)
+@pytest.mark.share(60)
 @pytest.mark.parametrize("kernel", WRONG, ids=[k.name for k in WRONG])
 def test_wrong_kernels_fail(kernel: Kernel) -> None:
     """Each by its witness alone; what the whole report says of some is tested below."""
-    report = ask_witness(kernel)
-    assert report.exit_code == 1, "python -m tests.witnesses finds another case"
-    shown = [r.first for r in report.requirements if r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
-    assert shown
-    assert all(f is not None and f.expected != f.returned for f in shown)
-    assert all(shows_both(f, kernel) for f in shown if f is not None and f.product is not None)
-
-
-def shows_both(failure: Failure, kernel: Kernel) -> bool:
-    """Whether the lines of a failure give the output that was returned, or name the command that shows it."""
-    if failure.snippet.startswith("mxspec explain RESULT.json 'matmul/"):
-        return True
-    assert max(map(len, failure.snippet.splitlines())) <= 88
-    printed: list[Any] = []
-    with np.errstate(all="ignore"):  # as the judge calls it
-        exec(failure.snippet, {"k": KernelTarget(kernel), "print": printed.append})
-    value = f"{float(printed[0]):.9g} ({printed[0].tobytes()[::-1].hex()})"
-    return failure.returned["value"] == value != failure.expected["value"]
+    assert_wrong(kernel)
 
 
 #: Wrong kernel -> what the report says of it.

@@ -229,8 +229,6 @@ def judge_memory(calls: BlockCalls) -> None:
             if calls.offers("pad"):
                 padded = replace(way, name=f"{way.name}, padded", options={**way.options, "pad": True}, end=pool.fmt.k - 3)
                 judge_history(calls.make_workload([padded], shapes, settled=()), {Verb.PROBE})
-        if not number and calls.is_first_format and calls.budget.speed is not Speed.CRAWLING:
-            judge_history(calls.make_workload([Way(pool)], HELD), {Verb.HOLD})
         # Under further tensor scales a part of the sizes, by turns.
         chosen = STRIDED[number % 2 :: 2] if number and pool.answered.kwargs else STRIDED
         for size in (*chosen, LARGE_STRIDED) if not number and calls.asks_largest else chosen:
@@ -279,6 +277,7 @@ def judge_state(calls: BlockCalls) -> None:
         if not number:
             judge_history(make(plain, [(ROWS, find_width(calls.session.capabilities) // pool.fmt.k)]), {Verb.OTHERS})
             if calls.is_first_format and speed is not Speed.CRAWLING:
+                judge_history(make(plain, HELD), {Verb.HOLD})
                 judge_history(make(plain, HELD[:1]), {Verb.REPEAT})
     # What loops in an interpreter shares little between formats, and takes long.
     brief = speed is not Speed.FAST and not calls.is_first_format

@@ -326,7 +326,9 @@ def _hold(work: Workload, name: str, first: Drawn, second: Drawn, *, times: int,
     """settled: equal calls have equal answers."""
     label = f"{name}: {times} answers held"
     call = "held", times, HELD_SECONDS, work.function, first.arguments, second.arguments
-    found = work.call(work.memory, label, *call, quick=work.is_quick(name), **first.options)
+    quick = work.is_quick(name)
+    topic = work.state if settled and not work.keeps(work.memory, quick=quick) else work.memory
+    found = work.call(topic, label, *call, quick=quick, **first.options)
     if found is not None:
         changed, differs, made = found
         if settled:
