@@ -15,9 +15,9 @@ def suggest_code_layout(returned: tuple[int, ...], expected: tuple[int, ...], bl
 
 def suggest_scale_layout(size: int, returned: tuple[int, ...], expected: tuple[int, ...]) -> str:
     """Words that follow "scales have shape ...", where their number is that of a layout in tiles; else nothing."""
-    tiles = get_layout("128x4")
-    if len(expected) == 2 and returned != expected and size == tiles.size(expected):
-        return '; if they lie in NVIDIA\'s tiles of 128 x 4, declare LAYOUT = "128x4"'
-    if returned == expected[::-1] and len(expected) == 2:
+    if len(expected) != 2 or returned == expected:
+        return ""
+    if returned == expected[::-1]:
         return "; they may be transposed: return [rows, k / block]"
-    return ""
+    tiled = size == get_layout("128x4").size(expected)
+    return '; if they lie in NVIDIA\'s tiles of 128 x 4, declare LAYOUT = "128x4"' if tiled else ""

@@ -141,7 +141,7 @@ def describe_passed(report: Report) -> dict[str, Any]:
 
 #: Part of what is published -> its kernels, and what is said of one by its report.
 PARTS: dict[str, tuple[Callable[[], Sequence[Any]], Callable[[Any, Report], dict[str, Any]]]] = {
-    "wrong": (list_wrong, describe_wrong),
+    "wrong": (lambda: list_wrong(), describe_wrong),
     "right": (lambda: RIGHT, describe_right),
     "wrong_kinds": (lambda: WRONG_KINDS, lambda kernel, report: describe_kind(kernel) | describe_found(report)),
     "right_kinds": (lambda: RIGHT_KINDS, lambda kernel, report: describe_kind(kernel) | describe_passed(report)),
@@ -159,8 +159,8 @@ def judge_row(part: str, number: int) -> tuple[dict[str, Any], float]:
 def make_document(jobs: int = 1) -> dict[str, Any]:
     """What is published."""
     tasks = [(part, number) for part, (kernels, _) in PARTS.items() for number in range(len(kernels()))]
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        rows = list(pool.map(judge_row, *zip(*tasks, strict=True)))
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:  # which starts no process before it is asked
+        rows = list((map if jobs == 1 else pool.map)(judge_row, *zip(*tasks, strict=True)))
     wrong, right, wrong_kinds, right_kinds = (
         [row for (part, _), (row, _) in zip(tasks, rows, strict=True) if part == name] for name in PARTS
     )
