@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from mxspec.expressions import ONE, Expr, S, substitute
 from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
-from mxspec.profiles import Profile, QuantizationSteps, get_profile, register_profile
+from mxspec.profiles import Profile, QuantizationSteps, get_profile, list_waiting, register_profile
 from mxspec.suggestions import refuse_name
 
 
@@ -29,8 +29,9 @@ class Adjacent:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """Its own profiles: those that `like` names, on its scale format."""
-        return tuple(_move(get_profile(name, "nvfp4"), self.block) for name in self.like)
+        """Its own profiles: those that `like` names, on its scale format, and those of libraries that store this form."""
+        moved = (_move(get_profile(name, "nvfp4"), self.block) for name in self.like)
+        return (*moved, *list_waiting(self.block.name))
 
 
 def _move(profile: Profile, block: BlockFormat) -> Profile:
@@ -82,6 +83,16 @@ _ENTRIES = (
         BlockFormat(name="fp4-16-ue4m3", element=E2M1, scale=UE4M3, k=16, shapes=((1, 16),)),
         "NVFP4 of one level, without a scale of the tensor: LightX2V's kernel without SFScale, triton_kernels, MLX",
         ("nvfp4-exact", "nvfp4-paper", "lightx2v-0.0.1/nvfp4"),
+    ),
+    Adjacent(
+        BlockFormat(name="fp4-32-ue4m3", element=E2M1, scale=UE4M3, k=32, shapes=((1, 32),)),
+        "SCALE selectors of gfx1250's WMMA with blocks of 32; hipBLASLt lists the form and does not support it yet",
+        ("nvfp4-exact", "nvfp4-paper"),
+    ),
+    Adjacent(
+        BlockFormat(name="fp4-32-ue5m3", element=E2M1, scale=UE5M3, k=32, shapes=((1, 32),)),
+        "the same with UE5M3, which hipBLASLt lists as well",
+        ("nvfp4-exact", "nvfp4-paper"),
     ),
 )
 

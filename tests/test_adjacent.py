@@ -22,10 +22,17 @@ from tests.few_calls import ask_few_calls
 from tests.support import reals_of, rng
 
 NORMATIVE = ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"]
+
+
+def list_names(entry: Adjacent) -> list[str]:
+    """The profiles of an entry: others' on its scale format, or the normative ones, and its own."""
+    return [*([f"{entry.block.name}/{name}" for name in entry.like] or NORMATIVE), *(p.id for p in profiles.list_waiting(entry.block.name))]
+
+
 #: Entries, each with a profile that it has.
 PROFILES = pytest.mark.parametrize(
     ("entry", "profile"),
-    [(e, p) for e in ADJACENT.values() for p in ([f"{e.block.name}/{n}" for n in e.like] or NORMATIVE)],
+    [(e, p) for e in ADJACENT.values() for p in list_names(e)],
     ids=lambda v: v.block.name if isinstance(v, Adjacent) else str(v),
 )
 ENTRIES = pytest.mark.parametrize("entry", ADJACENT.values(), ids=lambda e: e.block.name)
@@ -56,7 +63,7 @@ def test_it_is_unknown_until_it_is_named(entry: Adjacent) -> None:
         mxspec.get_block(name)
     assert mxspec.register_adjacent(name) is mxspec.register_adjacent(name) is mxspec.get_block(name)
     assert not mxspec.get_block(name).is_ocp
-    assert [p.id for p in mxspec.list_profiles(name)] == ([f"{name}/{n}" for n in entry.like] or NORMATIVE)
+    assert [p.id for p in mxspec.list_profiles(name)] == list_names(entry)
     assert entry.source
 
 
@@ -107,6 +114,17 @@ def test_the_command_line_knows_it_by_its_name(entry: Adjacent) -> None:
     for arguments in (["profiles", "--format", name], ["explain", name, "1", "-2.5", "6"]):
         done = runner.invoke(main, arguments)
         assert done.exit_code == 0, done.output
+
+
+def test_deepgemm_has_a_floor_and_no_byte_beyond_fe() -> None:
+    """Bytes of 1e-4 / 448 up to a power of two, of the smallest maximum above it, and of a block with a NaN or an infinity."""
+    assert profiles.find_profile("deepgemm-2.6/fp8-128/ue8m0").formats == ("fp8_e4m3-128",)
+    mxspec.register_adjacent("fp8_e4m3-128")
+    x = np.zeros((5, 128), np.float32)
+    x[1:, 7] = 448 * 2.0**-22, np.nextafter(np.float32(448 * 2.0**-22), np.float32(1)), np.nan, -np.inf
+    t = mxspec.quantize(x, "fp8_e4m3-128", profile="deepgemm-2.6/fp8-128/ue8m0")
+    assert t.scales[:, 0].tolist() == [0x69, 0x69, 0x6A, 0xFE, 0xFE]
+    assert t.codes[:, 7].tolist() == [0x00, 0x7E, 0x76, 0x7F, 0xFE]
 
 
 def test_scales_without_a_tensor_scale() -> None:

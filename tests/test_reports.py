@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mxspec.profiles import Evidence, get_profile
+from mxspec.profiles import Evidence, find_profile
 from mxspec_conformance.adapters.registry import Adapter, Kept, known_adapters
 from mxspec_conformance.results.report import load_result_schema
 
@@ -24,7 +24,7 @@ WITHOUT_RESULT = {"te-reference", "vllm-emulation"}
 def is_measured(adapter: Adapter) -> bool:
     """Whether a profile of the adapter claims to have been compared with the library."""
     expected = {**adapter.profiles_one_level, **({} if callable(adapter.profiles) else adapter.profiles)}
-    return any(get_profile(name, fmt).evidence is Evidence.MEASURED for fmt, name in expected.items())
+    return any(find_profile(name).evidence is Evidence.MEASURED for name in expected.values())
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.adjacent import register_named
 from mxspec.formats import get_block
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
@@ -232,6 +233,7 @@ def compare_all(adapter: Adapter, target: Any) -> list[Comparison]:
     results = []
     dtypes = getattr(target, "DTYPES", ["float32"])
     for expected, two_level in ((adapter.expected_profiles(target), True), (adapter.profiles_one_level, False)):
+        register_named(expected)
         for fmt, name in expected.items():
             profile = mxspec.get_profile(name, fmt)
             levels = two_level and get_block(fmt).has_tensor_scale

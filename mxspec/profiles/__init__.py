@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from threading import RLock
 from typing import Literal
 
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.profiles.schema import (
     Alternative,
     AmaxNan,
@@ -54,6 +54,7 @@ __all__ = [
     "find_variant",
     "get_profile",
     "list_profiles",
+    "list_waiting",
     "name_main_profile",
     "register_profile",
 ]
@@ -62,6 +63,8 @@ __all__ = [
 _SCHEMA, _NORMATIVE = "schema", "normative"
 
 _profiles: dict[str, Profile] = {}
+#: Profiles of libraries for formats that are not registered.
+_waiting: list[Profile] = []
 #: Held while profiles are added: two threads may request a library's profile first.
 _lock = RLock()
 
@@ -90,7 +93,16 @@ def _add(profile: Profile) -> None:
 
 def _load(module: str) -> None:
     for profile in import_module(f"mxspec.profiles.{module}").PROFILES:
-        _add(profile)
+        if all(fmt in BLOCKS for fmt in profile.formats):
+            _add(profile)
+        elif profile not in _waiting:
+            _waiting.append(profile)
+
+
+def list_waiting(fmt: str) -> tuple[Profile, ...]:
+    """What libraries compute for an adjacent format; `list_profiles` has it once the format is registered."""
+    _load_stacks()
+    return tuple(profile for profile in _waiting if fmt in profile.formats)
 
 
 @lru_cache(maxsize=1)
@@ -165,7 +177,7 @@ def find_profile(name: str, fmt: str | BlockFormat | None = None) -> Profile:
     """
     if fmt is not None:
         return get_profile(name, fmt)
-    known = list_profiles()
+    known = [*list_profiles(), *(p for p in _waiting if p.id not in _profiles)]
     exact = [p for p in known if p.id == name]
     meant = exact or [p for p in known if matches_short(name, p.id) and p.variant_of is None]
     if len(meant) == 1:

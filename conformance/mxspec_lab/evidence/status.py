@@ -15,6 +15,7 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
+from mxspec.adjacent import ADJACENT
 from mxspec_conformance.cli.console import make_console
 from mxspec_lab.evidence.kinds import BLOCK_OPERATIONS, KINDS, Kind, Wanted
 from mxspec_vectors.digests import content_digest, list_answering
@@ -77,13 +78,13 @@ def use_vectors(wanted: Iterable[Wanted]) -> list[dict[str, Any]]:
     """(operation, format, profiles) as uses with today's digests; the same operation and format are joined.
 
     Profiles whose answers the vectors do not hold yet are computed by the model: of them the inputs count. A use names no
-    profiles where answers are nobody's own, and where none was named: then all answers count.
+    profiles where answers are nobody's own, and where none was named: then all answers count. Of adjacent formats no vectors are shipped.
     """
     joined: dict[tuple[str, str], set[str]] = {}
     for operation, fmt, profiles in wanted:
         joined.setdefault((operation, fmt), set()).update(profiles if operation in BLOCK_OPERATIONS else ())
     uses = []
-    for (operation, fmt), named in sorted(joined.items()):
+    for (operation, fmt), named in sorted(item for item in joined.items() if item[0][1] not in ADJACENT):
         names = sorted(named.intersection(list_answering(operation, fmt))) if named else None
         use = {"operation": operation, "format": fmt, "digest": content_digest(operation, fmt, names)}
         uses.append(use | ({} if names is None else {"profiles": names}))
