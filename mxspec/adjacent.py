@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from mxspec.expressions import ONE, Expr, S, substitute
 from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
-from mxspec.profiles import Profile, QuantizationSteps, get_profile, list_waiting, register_profile
-from mxspec.suggestions import refuse_name
+from mxspec.profiles import Profile, QuantizationSteps, find_profile, get_profile, list_waiting, register_profile
+from mxspec.suggestions import matches_short, refuse_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,22 @@ def register_adjacent(name: str) -> BlockFormat:
     entry = ADJACENT.get(name) if isinstance(name, str) else None
     if entry is None:
         raise refuse_name(name, f"unknown adjacent format {name!r}; known are {', '.join(ADJACENT)}", ADJACENT)
+    profiles = entry.profiles  # while it is not registered
     register_scalar(entry.block.scale)
     register_block(entry.block)
-    for profile in entry.profiles:
+    for profile in profiles:
         register_profile(profile)
     return entry.block
+
+
+def find_any_profile(name: str) -> Profile:
+    """`find_profile`, which here knows those of adjacent forms, too: `FORM/PROFILE`, and of libraries; their forms are registered.
+
+    Raises ValueError, with the names that may be meant, when there is none, or several.
+    """
+    stored = (form for form in ADJACENT for p in list_waiting(form) if name == p.id or matches_short(name, p.id))
+    register_named([name.partition("/")[0], *stored])
+    return find_profile(name)
 
 
 def register_named(names: Iterable[object]) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec import exact, formats, profiles
-from mxspec.adjacent import ADJACENT, Adjacent, register_named
+from mxspec.adjacent import ADJACENT, Adjacent, find_any_profile, register_named
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.capabilities import describe_target
@@ -118,13 +118,21 @@ def test_the_command_line_knows_it_by_its_name(entry: Adjacent) -> None:
 
 def test_deepgemm_has_a_floor_and_no_byte_beyond_fe() -> None:
     """Bytes of 1e-4 / 448 up to a power of two, of the smallest maximum above it, and of a block with a NaN or an infinity."""
-    assert profiles.find_profile("deepgemm-2.6/fp8-128/ue8m0").formats == ("fp8_e4m3-128",)
     mxspec.register_adjacent("fp8_e4m3-128")
     x = np.zeros((5, 128), np.float32)
     x[1:, 7] = 448 * 2.0**-22, np.nextafter(np.float32(448 * 2.0**-22), np.float32(1)), np.nan, -np.inf
     t = mxspec.quantize(x, "fp8_e4m3-128", profile="deepgemm-2.6/fp8-128/ue8m0")
     assert t.scales[:, 0].tolist() == [0x69, 0x69, 0x6A, 0xFE, 0xFE]
     assert t.codes[:, 7].tolist() == [0x00, 0x7E, 0x76, 0x7F, 0xFE]
+
+
+@pytest.mark.parametrize("name", ["deepgemm-2.6/fp8-128/ue8m0", "deepgemm", "fp4-32-ue4m3/nvfp4-paper"])
+def test_a_profile_of_an_adjacent_format_registers_it(name: str) -> None:
+    fmt = name.partition("/")[0] if "nvfp4" in name else "fp8_e4m3-128"
+    found = find_any_profile(name)
+    assert found.formats == (fmt,) == (mxspec.get_block(fmt).name,)
+    done = CliRunner().invoke(main, ["distinguish", found.id, name])
+    assert done.exit_code == 1, done.output
 
 
 def test_scales_without_a_tensor_scale() -> None:

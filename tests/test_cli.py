@@ -272,7 +272,7 @@ WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("convert",): ("{good} out --to modelopt", "mxspec_conformance.cli.convert.open_source"),
     ("dequantize",): ("{good} out", "mxspec_conformance.cli.quantize.open_source"),
     ("diff",): ("{good} {good}", "mxspec_conformance.identification.diff._diff_quantize"),
-    ("distinguish",): ("mx-floor mx-rceil", "mxspec_conformance.cli.identify.find_profile"),
+    ("distinguish",): ("mx-floor mx-rceil", "mxspec_conformance.cli.identify.find_any_profile"),
     ("explain",): ("mxfp4 1", "mxspec_conformance.cli.explain.explain_block"),
     ("footprint",): ("{good}", "mxspec_conformance.cli.footprint.open_source"),
     ("formats",): ("", "mxspec_conformance.cli.catalogue.make_console"),

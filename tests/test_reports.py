@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mxspec.profiles import Evidence, find_profile
+from mxspec.profiles import Evidence, list_profiles, list_waiting
 from mxspec_conformance.adapters.registry import Adapter, Kept, known_adapters
 from mxspec_conformance.results.report import load_result_schema
 
@@ -24,7 +24,9 @@ WITHOUT_RESULT = {"te-reference", "vllm-emulation"}
 def is_measured(adapter: Adapter) -> bool:
     """Whether a profile of the adapter claims to have been compared with the library."""
     expected = {**adapter.profiles_one_level, **({} if callable(adapter.profiles) else adapter.profiles)}
-    return any(find_profile(name).evidence is Evidence.MEASURED for name in expected.values())
+    names = set(expected.values())
+    known = (*list_profiles(), *(p for fmt in expected for p in list_waiting(fmt)))
+    return any(p.id in names and p.evidence is Evidence.MEASURED for p in known)
 
 
 def load(path: Path) -> dict[str, Any]:

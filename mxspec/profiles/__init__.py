@@ -177,7 +177,7 @@ def find_profile(name: str, fmt: str | BlockFormat | None = None) -> Profile:
     """
     if fmt is not None:
         return get_profile(name, fmt)
-    known = [*list_profiles(), *(p for p in _waiting if p.id not in _profiles)]
+    known = list_profiles()
     exact = [p for p in known if p.id == name]
     meant = exact or [p for p in known if matches_short(name, p.id) and p.variant_of is None]
     if len(meant) == 1:

@@ -223,11 +223,15 @@ def test_large_views_are_asked() -> None:
     assert [r.topic for r in report.requirements if r.verdict is Verdict.FAIL] == ["memory"]
 
 
+@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("call", [0, 1, 2])
-def test_one_of_the_first_calls_that_is_wrong_is_found(call: int) -> None:
+def test_one_of_the_first_calls_that_is_wrong_is_found(call: int, even: bool) -> None:
+    """Of a kernel of even rows, too, whose session is another than the one in which its sizes were found."""
     made: list[int] = []
 
     def is_wrong(x: Any) -> bool:
+        if even and len(x) % 2:
+            raise ValueError("an even number of rows")
         made.append(1)
         return len(made) == call
 

@@ -23,9 +23,10 @@ class _DeepGemm:
     DTYPES = ("float32", "bfloat16")
 
     def __init__(self) -> None:
-        spec = spec_from_file_location("deep_gemm_math", _SOURCE.find() / "deep_gemm" / "utils" / "math.py")
+        path = _SOURCE.find() / "deep_gemm" / "utils" / "math.py"
+        spec = spec_from_file_location("deep_gemm_math", path) if path.is_file() else None
         if spec is None or spec.loader is None:
-            raise ImportError(f"{_SOURCE.variable} has to name {_SOURCE.what}; deep_gemm/utils/math.py is not there")
+            raise ImportError(f"{_SOURCE.variable} has to name {_SOURCE.what}; there is no {path}")
         self._math = module_from_spec(spec)
         spec.loader.exec_module(self._math)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
-from mxspec.adjacent import ADJACENT
+from mxspec.adjacent import ADJACENT, find_any_profile
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.adapters.registry import known_adapters
@@ -94,6 +95,8 @@ def formats(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def profiles(name: str | None, fmt: str | None, as_json: bool) -> None:
     """List the profiles, or print the arithmetic of one."""
+    with suppress(ValueError):  # which is said below
+        find_any_profile(name or "")
     known = mxspec.list_profiles(fmt)
     if name is not None:
         matching = [p for p in known if p.id == name]

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mxspec
+from mxspec.adjacent import find_any_profile
 from mxspec.profiles import find_profile
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
@@ -85,8 +86,8 @@ def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: b
 
     Exit code: 0 if the profiles differ, 1 if no input distinguishes them, 2 if a profile is unknown.
     """
+    first, second = ((find_profile(name, fmt) if fmt else find_any_profile(name)).id for name in (first, second))
     known = {p.id: p for p in mxspec.list_profiles()}
-    first, second = (find_profile(name, fmt).id for name in (first, second))
     common = [f for f in known[first].formats if f in known[second].formats and fmt in (None, f)]
     if not common:
         fail(f"{first} covers {', '.join(known[first].formats)}; {second} covers {', '.join(known[second].formats)}")

@@ -170,7 +170,7 @@ def _rule_text(profile: Profile, fmt: BlockFormat) -> str:
             text = "twice the floor rule's scale"
         return text
     if rule.step is ScaleStep.ENCODE:
-        return f"{rule.value} encoded in e8m0, rounding {rule.rounding.value}"
+        return f"{rule.value} encoded in {fmt.scale.name}, rounding {rule.rounding.value}"
     return f"as {profile.id}"
 
 

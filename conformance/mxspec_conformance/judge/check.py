@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from mxspec.profiles import find_profile
+from mxspec.adjacent import find_any_profile
 from mxspec_conformance.judge.block_format import check_format
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.impact import Data, normal_data
@@ -82,7 +82,7 @@ def check(
     if only is not None and not isinstance(only, str):
         raise TypeError(f"only is a {type(only).__name__}; pass one pattern of requirements, such as 'quantize/*/nan'")
     if profile is not None:
-        profile = find_profile(profile).id
+        profile = find_any_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(selection or (quick_selection() if quick else EVERY_CASE)):
         return _run(session, target, profile, formats, only, progress, begun, quick=quick, data=(normal_data(),) if data is None else data)

@@ -59,7 +59,7 @@ def find_first_calls(session: TargetSession) -> Sequence[FirstCall]:
 
     They are the only ones in which what is set up once, or by the first call, can be wrong.
     """
-    return _FIRST_CALLS.get(session, [])
+    return _FIRST_CALLS.get(getattr(session, "inner", session), [])
 
 
 def _find_limits(session: TargetSession, function: str, name: str) -> ShapeLimits | None:

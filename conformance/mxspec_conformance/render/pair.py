@@ -37,7 +37,7 @@ def draw_pair(a: BlockExplanation, b: BlockExplanation, *, notes: Sequence[str] 
     keys = lane_key(a), lane_key(b)
     for first, last in equal_runs(a.lanes, lambda i: (keys[0](i), keys[1](i))):
         la, lb = a.lanes[first], b.lanes[first]
-        label = f"lane {lanes_text(first, last)}".ljust(11) + number_text(given_value(la), 11)
+        label = f"lane {lanes_text(first, last)}".ljust(12) + number_text(given_value(la), 11)
         stage = divergence.stage if divergence is not None and divergence.lane == first else None
         here = None if stage is Stage.VALUE else stage
         _add_pair_row(table, divergence, here, label, _lane_cell(la, a), _lane_cell(lb, b))

@@ -141,7 +141,7 @@ def describe_passed(report: Report) -> dict[str, Any]:
 
 #: Part of what is published -> its kernels, and what is said of one by its report.
 PARTS: dict[str, tuple[Callable[[], Sequence[Any]], Callable[[Any, Report], dict[str, Any]]]] = {
-    "wrong": (lambda: list_wrong(), describe_wrong),
+    "wrong": (lambda: list_wrong(), describe_wrong),  # looked up when called, as the others are
     "right": (lambda: RIGHT, describe_right),
     "wrong_kinds": (lambda: WRONG_KINDS, lambda kernel, report: describe_kind(kernel) | describe_found(report)),
     "right_kinds": (lambda: RIGHT_KINDS, lambda kernel, report: describe_kind(kernel) | describe_passed(report)),

@@ -322,18 +322,24 @@ def _list_near_twins(pool: Pool, drawn: Drawn) -> Iterator[Twin]:
 
 def judge_first_call(calls: BlockCalls) -> None:
     """The first calls of all once more: what is set up by one may be set up too late for it, or may be wrong in the next."""
-    first = [(n, call) for n, call in enumerate(find_first_calls(calls.session), 1) if call.function == calls.function]
+    first = [call for call in find_first_calls(calls.session) if call.function == calls.function]
     if not first or not calls.is_first_format or calls.session.transport not in LOCAL:
         return
+    label, text = "the first calls of all, again", ""
     if calls.make_workload([Way(calls.pools[0])]).keeps("state", quick=True):
-        answers = [run_once(partial(calls.session.call, call.function, *call.arguments, **call.options)) for _, call in first]
-        wrong = next((n for (n, call), now in zip(first, answers, strict=True) if _as_bytes(now) != _as_bytes(call.answer)), 0)
-        text = f"call {wrong} of the process was answered, and the same call is not answered now, or otherwise"
-        calls.settle("state", "the first calls of all, again", ok=not wrong, text=text)
+        for call in first:
+            answer = run_once(partial(calls.session.call, call.function, *call.arguments, **call.options))
+            if isinstance(answer, NoAnswer):
+                calls.scorecard.count_no_answer("state", label, answer)
+                return
+            if not text and _as_bytes(answer) != _as_bytes(call.answer):
+                shape = " x ".join(map(str, np.shape(call.arguments[0])))
+                text = f"one of the first calls of the process, of {shape}, returned other bits than the same call now"
+        calls.settle("state", label, ok=not text, text=text)
 
 
 def _as_bytes(answer: Any) -> list[bytes]:
-    return [np.asarray(part).tobytes() for part in (answer if isinstance(answer, (tuple, list)) else (answer,))]  # no answer: as no other
+    return [np.asarray(part).tobytes() for part in (answer if isinstance(answer, (tuple, list)) else (answer,))]
 
 
 def along(pool: Pool, axis: int) -> Way:
