@@ -121,14 +121,14 @@ def register_adjacent(name: str) -> BlockFormat:
     return entry.block
 
 
-def find_any_profile(name: str) -> Profile:
-    """`find_profile`, which here knows those of adjacent forms, too: `FORM/PROFILE`, and of libraries; their forms are registered.
+def find_any_profile(name: str, fmt: str | None = None) -> Profile:
+    """`find_profile` that knows the profiles of adjacent forms as well: `FORM/PROFILE`, and those of libraries. Their forms are registered.
 
     Raises ValueError, with the names that may be meant, when there is none, or several.
     """
     stored = (form for form in ADJACENT for p in list_waiting(form) if name == p.id or matches_short(name, p.id))
     register_named([name.partition("/")[0], *stored])
-    return find_profile(name)
+    return find_profile(name, fmt)
 
 
 def register_named(names: Iterable[object]) -> None:

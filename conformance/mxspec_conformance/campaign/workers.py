@@ -111,7 +111,7 @@ class Named:
     """A target that workers open by its name, each for itself."""
 
     name: str
-    #: By function, the matrices that are all that it takes, as was found out in a session that was not a worker's.
+    #: By function, the only matrices that it takes: found in another session, so that a worker's first call is the work's own.
     limits: Mapping[str, ShapeLimits] = field(default_factory=dict)
 
     def open(self, timeout: float, *, in_process: bool | None = None) -> TargetSession:

@@ -18,7 +18,6 @@ from rich.text import Text
 
 import mxspec
 from mxspec.adjacent import find_any_profile
-from mxspec.profiles import find_profile
 from mxspec_conformance.cli.console import fail, make_console, show_progress
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, PRINTED_FILE, SECONDS, TARGET, FileCommand
 from mxspec_conformance.cli.streams import until_closed
@@ -86,7 +85,7 @@ def distinguish(first: str, second: str, fmt: str | None, dtype: str, as_json: b
 
     Exit code: 0 if the profiles differ, 1 if no input distinguishes them, 2 if a profile is unknown.
     """
-    first, second = ((find_profile(name, fmt) if fmt else find_any_profile(name)).id for name in (first, second))
+    first, second = (find_any_profile(name, fmt).id for name in (first, second))
     known = {p.id: p for p in mxspec.list_profiles()}
     common = [f for f in known[first].formats if f in known[second].formats and fmt in (None, f)]
     if not common:

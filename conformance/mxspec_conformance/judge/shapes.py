@@ -55,7 +55,7 @@ _FIRST_CALLS: WeakKeyDictionary[TargetSession, list[FirstCall]] = WeakKeyDiction
 
 
 def find_first_calls(session: TargetSession) -> Sequence[FirstCall]:
-    """The first calls of a session that were answered: those by which it was found out what matrices it takes.
+    """The first calls of a session that were answered: those that found the matrices that it takes.
 
     They are the only ones in which what is set up once, or by the first call, can be wrong.
     """
