@@ -187,6 +187,16 @@ def test_a_broken_kernel_is_described_leaf_by_leaf() -> None:
     assert "rceil" in found.nearest or "rceil" in str(found.arithmetic)
 
 
+def test_a_floor_under_the_scale_is_not_called_a_flush() -> None:
+    def quantize(x: Any, fmt: str) -> Any:
+        own = mxspec.quantize(x, fmt, profile="mx-rceil").scales
+        t = mxspec.quantize(x, fmt, profile="mx-rceil", scales=np.maximum(own, 0x69))
+        return t.codes, t.scales
+
+    target = SimpleNamespace(NAME="floor", VERSION="1", FORMATS=["mxfp4"], quantize=quantize)
+    assert identify_format(open_target(target), mxspec.get_block("mxfp4")).traits["subnormal inputs"] == "not observed"
+
+
 def test_command_distinguish(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     run = CliRunner().invoke(main, ["distinguish", "mx-floor", "mx-rceil", "--format", "mxfp4"])

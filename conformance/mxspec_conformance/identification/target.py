@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import mxspec
+from mxspec.elements import decode_table
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.expressions import Apply, Domain, walk
 from mxspec.formats import BLOCKS, BlockFormat
@@ -210,17 +211,20 @@ def describe_overflow(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
 
 
 def _describe_subnormals(session: TargetSession, fmt: BlockFormat) -> str:
-    """Whether float32 subnormals are numbers or zeros; a block's scale reaches that far down only with E8M0."""
+    """Whether float32 subnormals are numbers or zeros; open where they are zeros under the scale that comes back, as one with a floor."""
     if fmt.has_tensor_scale or "float32" not in session.capabilities.dtypes:
         return ""
     x = np.zeros((1, fmt.k), np.uint32)
     x[0, :2] = 0x00400000, 0x80300000
     try:
-        codes, _ = session.call("quantize", x.view(np.float32), fmt.name)
+        codes, scales = session.call("quantize", x.view(np.float32), fmt.name)
     except CallError as failure:
         return f"{failure.kind}"
     magnitude = 0xFF if fmt.element.twos_complement else fmt.element.sign_bit - 1
-    return "kept" if (codes[0, :2] & magnitude).any() else "flushed to zero"
+    if (codes[0, :2] & magnitude).any():
+        return "kept"
+    values, scale = decode_table(fmt.element).astype(np.float64), float(decode_table(fmt.scale)[scales[0, 0]])
+    return "flushed to zero" if values[values > 0].min() * scale <= 2.0**-127 else "not observed"
 
 
 def _separate(session: TargetSession, fmt: BlockFormat, nearest: str, other: str, distance: int) -> Neighbour:
