@@ -23,12 +23,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.blocks import quantize_rows
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes
 from mxspec.formats import BlockFormat, ElementFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec.rounding import Overflow, Rounding
@@ -75,6 +76,15 @@ def flag_nan_bytes(fmt: ScalarFormat) -> Flags:
     return flags
 
 
+def flag_nan_codes(codes: npt.NDArray[Any] | int, fmt: ScalarFormat) -> Flags:
+    """Which codes, of any shape, are a NaN, whatever the bits above the format's."""
+    if fmt.bits <= 8:
+        flags: Flags = flag_nan_bytes(fmt)[codes]
+    else:
+        flags = np.asarray(codes, np.uint32) & np.uint32(fmt.code_count - 1) > np.uint32(fmt.inf_code or fmt.max_code)
+    return flags
+
+
 def is_lowest_allowed(element: ScalarFormat, scaled: npt.NDArray[np.floating], rounding: Rounding = Rounding.RNE) -> Flags:
     """Where a two's complement element may be its lowest code instead of the one above; nowhere for other elements.
 
@@ -94,7 +104,7 @@ def is_open(x: npt.NDArray[np.float32], scales: Codes, codes: Codes, fmt: BlockF
     It asks whether a choice is left at all; which answers are legal under a profile `legal_rows` says.
     """
     element = fmt.element
-    lost, is_nan = flag_nan_bytes(fmt.scale)[scales], flag_nan(element)
+    lost, is_nan = flag_nan_codes(scales, fmt.scale), flag_nan(element)
     nan, infinite = np.isnan(x), np.isinf(x)
     nan_kept = lost | (is_nan[codes] | ~nan).all(axis=1)
     largest = _flag_infinity_codes(element)
@@ -203,7 +213,7 @@ def _infinity_rows(x: npt.NDArray[np.float32], fmt: BlockFormat, canonical: Lega
     if fmt.element.emax > 0:
         bytes_.append(255 - fmt.element.emax)
     for byte in bytes_:
-        sf = float(decode_table(fmt.scale)[byte])
+        sf = float(decode_codes(byte, fmt.scale))
         for overflow in (Overflow.SATURATE, Overflow.SATURATE_FINITE):
             if overflow is Overflow.SATURATE_FINITE and fmt.element.inf_code is None:
                 continue
@@ -219,7 +229,7 @@ def _infinity_rows(x: npt.NDArray[np.float32], fmt: BlockFormat, canonical: Lega
 def _int8_lowest_row(x: npt.NDArray[np.float32], fmt: BlockFormat, scale: int, canonical: LegalRow) -> LegalRow | None:
     if not fmt.element.twos_complement or scale == 0xFF:
         return None
-    below = is_lowest_allowed(fmt.element, x.astype(np.float64) / float(decode_table(fmt.scale)[scale]))
+    below = is_lowest_allowed(fmt.element, x.astype(np.float64) / float(decode_codes(scale, fmt.scale)))
     if not below.any():
         return None
     return replace(canonical, codes=tuple(0x80 if low else c for c, low in zip(canonical.codes, below, strict=True)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mxspec.expressions import ONE, Expr, S, substitute
-from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
+from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, F32, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
 from mxspec.profiles import Profile, QuantizationSteps, find_profile, get_profile, list_waiting, register_profile
 from mxspec.suggestions import matches_short, refuse_name
 
@@ -65,6 +65,11 @@ _ENTRIES = (
         "DeepSeek's blockwise FP8 with UE8M0 scales: 1 x 128 for activations, 128 x 128 for weights (DeepGEMM)",
     ),
     Adjacent(BlockFormat(name="fp8_e5m2-128", element=E5M2, scale=E8M0, k=128, shapes=((1, 128), (128, 128))), "the same with E5M2"),
+    Adjacent(
+        BlockFormat(name="fp8_e4m3-128-f32", element=E4M3, scale=F32, k=128, shapes=((1, 128), (128, 128))),
+        "DeepSeek's blockwise FP8 with float32 scales, 1 x 128 and 128 x 128: vLLM, SGLang, DeepGEMM, Transformer Engine",
+    ),
+    Adjacent(BlockFormat(name="fp8_e5m2-128-f32", element=E5M2, scale=F32, k=128, shapes=((1, 128), (128, 128))), "the same with E5M2"),
     Adjacent(
         BlockFormat(name="mxfp4-32x32", element=E2M1, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
         "AMD Quark per_block; Huawei CANN DynamicMxQuant; rows of 32 are OCP's MXFP4, tiles are not",

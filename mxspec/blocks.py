@@ -12,7 +12,7 @@ from mxspec import elements, fast, reals, tensorscale
 from mxspec.arrays import ARRAYS, flush_to_zero
 from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import check_axis, dequantize_arrays, dequantize_rows
-from mxspec.elements import Codes, Float32s, as_float32
+from mxspec.elements import Codes, Float32s, ScaleCodes, as_float32
 from mxspec.expressions import AMAX, Op, evaluate, leaves
 from mxspec.formats import BlockFormat, BlockName, ElementFormat, get_block
 from mxspec.inputs import check_flag
@@ -153,11 +153,11 @@ def find_amax(blocks: Float32s, nan: AmaxNan) -> Float32s:
 
 def _apply_rule(
     x: Float32s, amax: Float32s, rule: ScaleRule, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any],
-    scales: Codes | None = None,
-) -> tuple[Codes, Codes]:  # fmt: skip
+    scales: ScaleCodes | None = None,
+) -> tuple[ScaleCodes, Codes]:  # fmt: skip
     if scales is None:
         scales = _find_scales(amax, rule, fmt, bindings)
-    sf = elements.decode_table(fmt.scale)[scales]
+    sf = elements.decode_codes(scales, fmt.scale)
     scaled = np.broadcast_to(evaluate(steps.scaled, {**bindings, "amax": amax, "sf": sf, "x": x}, ARRAYS), x.shape)
     if steps.element.error is not None:
         known = {**bindings, "amax": amax, "sf": sf, "x": x, "scaled": scaled}
@@ -165,7 +165,7 @@ def _apply_rule(
     return scales, encode_elements(np.ascontiguousarray(scaled), x, np.isnan(sf), steps.element, fmt.element)
 
 
-def _find_scales(amax: Float32s, rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> Codes:
+def _find_scales(amax: Float32s, rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> ScaleCodes:
     value = np.broadcast_to(evaluate(rule.value, {**bindings, "amax": amax}, ARRAYS), amax.shape)
     return encode_scale(value, rule, fmt.scale, fmt.element)
 
@@ -188,11 +188,11 @@ def _search_codes(bindings: dict[str, Any], rule: ElementRule, element: ElementF
 
 
 def _total_error(
-    x: Float32s, scales: Codes, codes: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
+    x: Float32s, scales: ScaleCodes, codes: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
 ) -> Float32s:
     assert steps.alternative is not None
     y = dequantize_rows(codes, scales, steps, fmt, bindings)
-    q, sf = elements.decode_table(fmt.element)[codes], elements.decode_table(fmt.scale)[scales]
+    q, sf = elements.decode_table(fmt.element)[codes], elements.decode_codes(scales, fmt.scale)
     lanes = evaluate(steps.alternative.error, {**bindings, "x": x, "q": q, "sf": sf, "y": y}, ARRAYS)
     rule = steps.alternative
     combine = np.maximum if rule.norm is ErrorNorm.MAXIMUM else np.add
@@ -222,8 +222,8 @@ def quantize_rows(
     steps: QuantizationSteps,
     bindings: dict[str, Any],
     amax: Float32s | None = None,
-    scales: Codes | None = None,
-) -> tuple[Codes, Codes]:
+    scales: ScaleCodes | None = None,
+) -> tuple[ScaleCodes, Codes]:
     """Scales [n, 1] and codes [n, k] of n blocks [n, k], by the profile's expressions.
 
     amax: largest magnitudes [n, 1] where they are not the blocks' own. scales: codes [n, 1] that are given.
@@ -303,7 +303,7 @@ def quantize(
         block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a square block run along the axis before
             `axis`, or after it if `axis` is the first.
         tensor_scale: None to quantize without one, a `TensorScale`, or "auto" for the one that the profile computes from x.
-        scales: uint8 codes of block scales that are given (static), in the shape of `BlockTensor.scales`; None for those that
+        scales: uint8 codes (of float32 scales float32, or uint32 bits) of block scales that are given (static), in the shape of `BlockTensor.scales`; None for those that
             the profile finds. Elements are rounded under them as the profile rounds under its own: by OCP MX v1.0 to the
             nearest value of x / scale, ties to even, beyond the largest value to it.
         convert: Allow a tensor scale of another kind than the profile's native one; it is converted and the result records it.
@@ -361,7 +361,7 @@ def quantize(
     flat = moved.reshape(-1, k)
     codes = np.empty(flat.shape, np.uint8)
     given = None if scales is None else _moved_scales(scales, fmt, values.shape, axis, rows, order)
-    found = np.empty((flat.shape[0], 1), np.uint8)
+    found = np.empty((flat.shape[0], 1), elements.code_dtype(fmt.scale))
     if random_bits is not None:
         words = _moved_words(random_bits, logical, values.shape, order).reshape(-1, k)
         _quantize_stochastic(flat, fmt, profile, steps, bindings, amax, words, sr_bits, given, found, codes)
@@ -389,7 +389,7 @@ def quantize(
     )
 
 
-def _moved_scales(scales: object, fmt: BlockFormat, padded: tuple[int, ...], axis: int, rows: int, order: list[int]) -> Codes:
+def _moved_scales(scales: object, fmt: BlockFormat, padded: tuple[int, ...], axis: int, rows: int, order: list[int]) -> ScaleCodes:
     """Given scale codes [n, 1], one for each row of a block."""
     codes = elements.check_codes(scales, fmt.scale, name="scales")
     expected = tuple(n // fmt.k if a == axis else n for a, n in enumerate(padded))
@@ -423,8 +423,8 @@ def _quantize_stochastic(
     amax: Float32s | None,
     words: npt.NDArray[Any],
     sr_bits: int,
-    given: Codes | None,
-    scales: Codes,
+    given: ScaleCodes | None,
+    scales: ScaleCodes,
     codes: Codes,
 ) -> None:
     """Scales by the profile or given, elements by the integer rule of stochastic rounding on the profile's scaled value."""
@@ -432,7 +432,7 @@ def _quantize_stochastic(
     x = prepare_rows(x, profile, steps, bindings)
     largest = find_amax(x, profile.amax_nan) if amax is None else amax
     scales[...] = _find_scales(largest, steps.scale, fmt, bindings) if given is None else given
-    sf = elements.decode_table(fmt.scale)[scales]
+    sf = elements.decode_codes(scales, fmt.scale)
     scaled = evaluate(steps.scaled, {**bindings, "amax": largest, "sf": sf, "x": x}, ARRAYS)
     scaled = np.broadcast_to(scaled, x.shape)
     policy = elements.default_nan_policy(fmt.element)
@@ -459,7 +459,7 @@ def dequantize(
     Args:
         codes: uint8, one code in the low bits of each byte; an array, or a tensor of torch or CuPy. Or a `BlockTensor`, which
             brings everything else but `dtype`.
-        scales: uint8 scale bytes, the shape of `codes` with `axis` divided by k.
+        scales: uint8 scale bytes (float32 scales, or their uint32 bits), the shape of `codes` with `axis` divided by k.
         fmt: A block format or its name.
         profile: A profile or its name; default: `default_profile` of the format.
         axis: The axis along which blocks lie.

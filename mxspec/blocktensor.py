@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dequantizing import check_axis, dequantize_arrays
-from mxspec.elements import Codes, check_codes
+from mxspec.elements import Codes, ScaleCodes, check_codes
 from mxspec.formats import BlockFormat, BlockName, get_block
 from mxspec.measures import measure_error
 from mxspec.profiles import get_profile
@@ -37,8 +37,9 @@ class BlockTensor:
     profile: Profile
     #: uint8, one code in the low bits of each byte, axes in the order of x, `axis` padded to whole blocks.
     codes: Codes
-    #: uint8 scale bytes, the shape of `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
-    scales: Codes
+    #: uint8 scale bytes, or the bits of float32 scales as uint32 (`decode(t.scales, "f32")` gives the numbers), the shape of
+    #: `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
+    scales: ScaleCodes
     #: The scale of the whole tensor, in the profile's native kind; None without one.
     tensor_scale: TensorScale | None
     #: The logical shape, before padding.
@@ -91,7 +92,7 @@ class BlockTensor:
 
         Args:
             codes: uint8, one code in the low bits of each byte; an array, or a tensor of torch or CuPy.
-            scales: uint8 scale bytes, the shape of `codes` with `axis` divided by k.
+            scales: uint8 scale bytes (float32 scales, or their uint32 bits), the shape of `codes` with `axis` divided by k.
             fmt: A block format or its name.
             profile: A profile or its name; default: `default_profile` of the format.
             axis: The axis along which blocks lie.
@@ -150,7 +151,7 @@ class BlockTensor:
     def stored_nbytes(self) -> int:
         """Bytes of the packed codes, the scales and the tensor scale, padding included; a layout may add its own."""
         bits = self.codes.size * self.format.element.bits
-        return -(-bits // 8) + self.scales.size + (0 if self.tensor_scale is None else 4)
+        return -(-bits // 8) + self.scales.nbytes + (0 if self.tensor_scale is None else 4)
 
     def dequantize(self, dtype: object = np.float32) -> npt.NDArray[Any]:
         """The values, by the profile's own arithmetic.

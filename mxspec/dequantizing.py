@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mxspec import elements, fast
 from mxspec.arrays import ARRAYS
-from mxspec.elements import Codes
+from mxspec.elements import Codes, ScaleCodes
 from mxspec.expressions import evaluate
 from mxspec.formats import BlockFormat, get_block
 from mxspec.inputs import as_index, to_torch, torch_dtype_name
@@ -33,10 +33,12 @@ def check_axis(axis: object, ndim: int, name: str) -> int:
     return number % ndim
 
 
-def dequantize_rows(codes: Codes, scales: Codes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]) -> npt.NDArray[Any]:
+def dequantize_rows(
+    codes: Codes, scales: ScaleCodes, steps: QuantizationSteps, fmt: BlockFormat, bindings: dict[str, Any]
+) -> npt.NDArray[Any]:
     """Values [n, k], not yet rounded to an output dtype, of codes [n, k] and scales [n, 1], by the profile's expressions."""
     q = elements.decode_table(fmt.element)[codes]
-    sf = elements.decode_table(fmt.scale)[scales]
+    sf = elements.decode_codes(scales, fmt.scale)
     return np.broadcast_to(evaluate(steps.dequantize, {**bindings, "q": q, "sf": sf}, ARRAYS), codes.shape)
 
 

@@ -22,6 +22,8 @@ from mxspec.rounding import MAGNITUDE_RULES, MagnitudeRule, NanName, NanPolicy, 
 from mxspec.suggestions import refuse_name
 
 Codes = npt.NDArray[np.uint8]
+#: Scale codes: uint8, or the bits of float32 scales as uint32.
+ScaleCodes = npt.NDArray[np.unsignedinteger[Any]]
 Float32s = npt.NDArray[np.float32]
 
 #: Input dtypes that every function takes; float64 is taken when each value survives float32 and back.
@@ -72,34 +74,43 @@ _CODE_DTYPES = {
     "e5m2": (np.dtype(ml_dtypes.float8_e5m2),),
     "e8m0": (np.dtype(ml_dtypes.float8_e8m0fnu),),
     "ue4m3": (np.dtype(ml_dtypes.float8_e4m3fn),),
+    "f32": (np.dtype(np.float32),),
 }
 
 
-def check_codes(codes: object, fmt: ScalarFormat, *, name: str = "codes") -> Codes:
-    """Codes as a uint8 array.
+def code_dtype(fmt: ScalarFormat) -> np.dtype[Any]:
+    """The dtype of a format's codes in arrays: uint8, or uint32 for float32 scales."""
+    return np.dtype(f"u{fmt.storage_bits // 8}")
+
+
+def check_codes(codes: object, fmt: ScalarFormat, *, name: str = "codes") -> npt.NDArray[Any]:
+    """Codes as an array of the format's `code_dtype`.
 
     Arrays and tensors of the format's own dtype (`float8_e4m3fn` for e4m3 and ue4m3, `float8_e8m0fnu` ...) are taken by their
-    bytes. Raises TypeError for another dtype than these and uint8, and ValueError for codes with bits beyond the format's width.
+    bits. Raises TypeError for another dtype than these and that of codes, and ValueError for codes with bits beyond the format's width.
     """
     array = as_array(codes, name=name)
     if array.dtype in _CODE_DTYPES.get(fmt.name, ()):
-        array = array.view(np.uint8)
-    if array.dtype != np.uint8:
+        array = array.view(code_dtype(fmt))
+    if array.dtype != code_dtype(fmt):
         origin = f" (a {type(codes).__name__})" if array.dtype == object and not isinstance(codes, np.ndarray) else ""
-        fix = f"; convert it: numpy.asarray({name}, dtype=numpy.uint8)" if array.dtype.kind in "iu" else ""
-        raise TypeError(f"{name} has dtype {array.dtype}{origin}; codes are uint8, one code in the low {fmt.bits} bits of each{fix}")
-    if fmt.bits < 8 and array.size and int(array.max()) >= fmt.code_count:
+        fix = f"; convert it: numpy.asarray({name}, dtype=numpy.{code_dtype(fmt)})" if array.dtype.kind in "iu" else ""
+        raise TypeError(
+            f"{name} has dtype {array.dtype}{origin}; codes are {code_dtype(fmt)}, one code in the low {fmt.bits} bits of each{fix}"
+        )
+    if fmt.bits < fmt.storage_bits and array.size and int(array.max()) >= fmt.code_count:
         place, code = name_first(name, array, array >= fmt.code_count)
         raise ValueError(
-            f"{place} = {int(code):#04x} has more than the {fmt.bits} bits of "
-            f"{fmt.name}; are the codes packed? unpack them to one code per byte"
+            f"{place} = {int(code):#04x} has more than the {fmt.bits} bits of {fmt.name}; "
+            + ("are the codes packed? unpack them to one code per byte" if fmt.bits < 8 else "a scale has no sign")
         )
     return array
 
 
 @cache
 def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
-    """The float32 value of every code, in code order; exact for all registered scalar formats."""
+    """The float32 value of every code, in code order; exact for all registered scalar formats of at most 8 bits."""
+    assert fmt.bits <= 8
     check_environment()  # what is kept must be right for all later calls
     values = np.empty(fmt.code_count, np.float32)
     for code in range(fmt.code_count):
@@ -112,6 +123,15 @@ def decode_table(fmt: ScalarFormat) -> npt.NDArray[np.float32]:
             values[code] = np.nan
     values.flags.writeable = False
     return values
+
+
+def decode_codes(codes: npt.NDArray[Any] | int, fmt: ScalarFormat) -> Float32s:
+    """The float32 values of codes that were checked, in their shape; of float32 scales NaN becomes the canonical one."""
+    if fmt.bits <= 8:
+        result: Float32s = decode_table(fmt)[codes]
+        return result
+    values = np.asarray(codes, np.uint32).view(np.float32)
+    return np.where(np.isnan(values), np.float32(np.nan), values)
 
 
 def decode(codes: object, element: ScalarName | str | ElementFormat | ScaleFormat) -> Float32s:
@@ -129,7 +149,7 @@ def decode(codes: object, element: ScalarName | str | ElementFormat | ScaleForma
         ValueError: A code has bits beyond the width of the format.
     """
     fmt = get_scalar(element)
-    result: Float32s = np.asarray(decode_table(fmt)[check_codes(codes, fmt)])
+    result: Float32s = np.asarray(decode_codes(check_codes(codes, fmt), fmt))
     return result
 
 

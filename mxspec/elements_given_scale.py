@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mxspec import elements
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import _search_codes, encode_elements, find_amax, prepare_rows
-from mxspec.elements import Codes, Float32s
+from mxspec.elements import Codes, Float32s, ScaleCodes
 from mxspec.expressions import evaluate
 from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import ElementRule, Profile, QuantizationSteps
@@ -36,19 +36,19 @@ class LaneClass(IntEnum):
 
 
 def scale_lanes(
-    x: Float32s, scales: Codes, fmt: BlockFormat, profile: Profile, steps: QuantizationSteps, bindings: dict[str, Any]
+    x: Float32s, scales: ScaleCodes, fmt: BlockFormat, profile: Profile, steps: QuantizationSteps, bindings: dict[str, Any]
 ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
     """The scaled elements [n, k] of blocks x [n, k] under stored scale bytes [n], and the bindings used."""
     bindings = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
     x = prepare_rows(x, profile, steps, bindings)
-    sf = elements.decode_table(fmt.scale)[scales][:, None]
+    sf = elements.decode_codes(scales, fmt.scale)[:, None]
     known = {**bindings, "amax": find_amax(x, profile.amax_nan), "sf": sf, "x": x}
     return np.ascontiguousarray(np.broadcast_to(evaluate(steps.scaled, known, ARRAYS), x.shape)), known
 
 
 def encode_given_scale(
     x: Float32s,
-    scales: Codes,
+    scales: ScaleCodes,
     fmt: BlockFormat,
     profile: Profile,
     steps: QuantizationSteps,

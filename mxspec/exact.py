@@ -195,7 +195,7 @@ def encode_scale(value: Real, rule: ScaleRule, scale: ScaleFormat, element: Elem
         return _ggml_ue4m3(value.magnitude)
     if rule.step is ScaleStep.ENCODE:
         return min(max(encode_real(value, scale, rounding=rule.rounding), low), high)
-    code = _scale_exponent(value.magnitude, rule, element) + scale.bias
+    code = _scale_exponent(value.magnitude, rule, element) + scale.bias << scale.mantissa_bits
     if rule.underflow is ExponentUnderflow.WRAP:
         return min(code, high) & 0xFF
     return min(max(code, low), high)

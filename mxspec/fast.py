@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from mxspec import elements
 from mxspec.arrays import ARRAYS
-from mxspec.elements import Codes, Float32s
+from mxspec.elements import Codes, Float32s, ScaleCodes
 from mxspec.expressions import AMAX, ONE, SF, Apply, Domain, Expr, M, Op, X, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, ElementFormat, ScaleFormat
 from mxspec.profiles.schema import Profile, QuantizationSteps, ScaleRule, ScaleStep
@@ -104,7 +104,7 @@ class _Plan:
     #: Element code of every table index of a scaled element.
     element_table: Codes
 
-    def find_scales(self, amax: Float32s) -> tuple[Codes, Flags]:
+    def find_scales(self, amax: Float32s) -> tuple[ScaleCodes, Flags]:
         """Scale codes of blocks, and the blocks whose codes the table does not tell apart."""
         argument = evaluate(self.scale_argument, {**self.bindings, "amax": amax}, ARRAYS)
         argument = np.ascontiguousarray(np.broadcast_to(argument, amax.shape))
@@ -114,12 +114,12 @@ class _Plan:
         subnormal = (magnitude != 0) & (magnitude < _SMALLEST_NORMAL)
         return self.scale_table.take(elements.table_index(argument)), subnormal
 
-    def find_factors(self, amax: Float32s, scales: Codes) -> tuple[Float32s, Flags]:
+    def find_factors(self, amax: Float32s, scales: ScaleCodes) -> tuple[Float32s, Flags]:
         """Factors of blocks, and the blocks where one is unusual."""
         if self.factors is not None:
             factor, unusual = self.factors
             return factor.take(scales), unusual.take(scales)
-        sf = elements.decode_table(self.fmt.scale).take(scales)
+        sf = elements.decode_codes(scales, self.fmt.scale)
         factor = evaluate(self.factor, {**self.bindings, "amax": amax, "sf": sf}, ARRAYS)
         return np.broadcast_to(factor, amax.shape), _is_unusual(self.combine, factor, sf)
 
@@ -137,7 +137,7 @@ def quantize(
     steps: QuantizationSteps,
     bindings: dict[str, Any],
     element_table: Codes,
-    scales: Codes,
+    scales: ScaleCodes,
     codes: Codes,
 ) -> npt.NDArray[np.intp] | None:
     """Fill scales [n, 1] and codes [n, k] of blocks x [n, k], all contiguous, but for the rows that are returned.
@@ -206,9 +206,9 @@ def _make_plan(fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, A
         return None
     combine, factor = split
     known = {**bindings, "M": np.asarray(np.float32(float(fmt.element.max_value)))}
-    sf = elements.decode_table(fmt.scale)
     factors = None
-    if "amax" not in leaves(factor):
+    if "amax" not in leaves(factor) and fmt.scale.bits <= 8:
+        sf = elements.decode_table(fmt.scale)
         values = np.ascontiguousarray(np.broadcast_to(evaluate(factor, {**known, "sf": sf}, ARRAYS), sf.shape))
         factors = values, _is_unusual(combine, values, sf)
         kind = values.dtype
@@ -241,6 +241,8 @@ def _power_scale_is_float32(scale: ScaleFormat, element_table: Codes) -> bool:
     So it is if every sf is a power of two whose reciprocal float32 holds, and neither underflow nor overflow matters:
     all that lies below the smallest normal number has one code, and so have the largest finite number and infinity.
     """
+    if scale.bits > 8:
+        return False
     sf = elements.decode_table(scale)
     fraction, exponent = np.frexp(sf[np.isfinite(sf)])
     if not ((fraction == 0.5) & (exponent >= -126) & (exponent <= 128)).all():
@@ -254,7 +256,7 @@ def _power_scale_is_float32(scale: ScaleFormat, element_table: Codes) -> bool:
 
 def _find_scale_table(rule: ScaleRule, fmt: BlockFormat, bindings: dict[str, Any]) -> tuple[Expr, Codes | None]:
     """What the scale's table is indexed by and the table; without one, the rule's value."""
-    if not rule.step.has_table:
+    if not rule.step.has_table or fmt.scale.bits > 8:
         return rule.value, None
     if rule.value == AMAX:
         return AMAX, _scale_table(rule, fmt.scale, fmt.element)
@@ -287,7 +289,7 @@ def _scale_table(rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) ->
 
 
 def dequantize(
-    codes: Codes, scales: Codes, fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], out: npt.NDArray[Any]
+    codes: Codes, scales: ScaleCodes, fmt: BlockFormat, steps: QuantizationSteps, bindings: dict[str, Any], out: npt.NDArray[Any]
 ) -> bool:
     """Fill out [n, k] from codes [n, k] and scales [n, 1], all contiguous; False where the table would not pay.
 
@@ -295,7 +297,7 @@ def dequantize(
     """
     paired = fmt.element.bits == 4 and fmt.k % 2 == 0 and 4 <= fmt.scale.bits <= 8
     entries = fmt.scale.code_count << (fmt.element.bits * (2 if paired else 1))
-    if codes.size < CODES_PER_ENTRY * entries:
+    if fmt.scale.bits > 8 or codes.size < CODES_PER_ENTRY * entries:
         return False
     values = _tabulate_values(fmt, steps, bindings, out.dtype)
     if paired:

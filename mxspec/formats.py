@@ -62,6 +62,11 @@ class ScalarFormat:
         return 1 << self.bits
 
     @property
+    def storage_bits(self) -> int:
+        """Bits of the unsigned integer that holds a code in memory: 8, or 32 for scales that are float32."""
+        return 8 if self.bits <= 8 else 32
+
+    @property
     def has_nonfinite(self) -> bool:
         """Whether the format has an infinity or a NaN, so that overflow need not saturate."""
         return self.inf_code is not None or self.nan_code is not None
@@ -170,7 +175,7 @@ class BlockFormat:
     @property
     def bits_per_element(self) -> Fraction:
         """Stored bits per element, the block's scale included and the tensor's scale not."""
-        return Fraction(self.element.bits * self.k + 8, self.k)
+        return Fraction(self.element.bits * self.k + self.scale.storage_bits, self.k)
 
 
 @lru_cache(maxsize=4096)
@@ -216,6 +221,11 @@ UE4M3 = ScaleFormat(
 UE5M3 = ScaleFormat(
     name="ue5m3", bits=8, exponent_bits=5, mantissa_bits=3, bias=15, signed=False, has_zero=True,
     max_code=0xFE, nan_code=0xFF,
+)  # fmt: skip
+#: A float32 as the scale of a block; its codes are the float's bits, without a sign. Not registered at first.
+F32 = ScaleFormat(
+    name="f32", bits=31, exponent_bits=8, mantissa_bits=23, bias=127, signed=False, has_zero=True,
+    max_code=0x7F7FFFFF, inf_code=0x7F800000, nan_code=0x7FC00000,
 )  # fmt: skip
 FLOAT32 = FloatFormat(
     name="float32", bits=32, exponent_bits=8, mantissa_bits=23, bias=127, signed=True, has_zero=True,
@@ -308,7 +318,7 @@ def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:
     """
     if not isinstance(fmt, (ElementFormat, ScaleFormat)):
         raise TypeError(f"the format is a {type(fmt).__name__}; pass an ElementFormat or a ScaleFormat")
-    if not 1 <= fmt.bits <= 8 or fmt.bits != int(fmt.signed) + fmt.exponent_bits + fmt.mantissa_bits:
+    if (fmt != F32 and not 1 <= fmt.bits <= 8) or fmt.bits != int(fmt.signed) + fmt.exponent_bits + fmt.mantissa_bits:
         raise ValueError(
             f"format {fmt.name!r}: bits = {fmt.bits}; give 1 to 8, the sum of sign, exponent_bits and mantissa_bits "
             f"({int(fmt.signed)} + {fmt.exponent_bits} + {fmt.mantissa_bits})"

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import encode_table, exact_table_index, table_index
+from mxspec.elements import code_dtype, encode_table, exact_table_index, round_to_float32, table_index
 from mxspec.formats import ElementFormat, ScaleFormat, floor_log2, power_of_two
 from mxspec.profiles.schema import ExponentUnderflow, ScaleRule, ScaleStep
-from mxspec.rounding import NanPolicy, Overflow
+from mxspec.rounding import NanPolicy, Overflow, Rounding
 
 #: Exponents of positive float32 numbers.
 _MIN_EXPONENT, _MAX_EXPONENT = -149, 127
@@ -153,8 +153,8 @@ def encode_ggml_ue4m3(value: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     return np.where(value > 0, np.where(raw_exponent <= 0, subnormal, normal), 0).astype(np.uint8)
 
 
-def encode_scale(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> npt.NDArray[np.uint8]:
-    """The scale codes (uint8, value's shape) of a scale expression's values.
+def encode_scale(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat, element: ElementFormat) -> npt.NDArray[Any]:
+    """The scale codes (`code_dtype`, value's shape) of a scale expression's values.
 
     value: float32, or float64 from the exact domain; non-negative, Inf or NaN. Zero, Inf and NaN follow `rule.on_zero`,
     `on_inf`, `on_nan`.
@@ -167,19 +167,22 @@ def encode_scale(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat, e
     elif rule.step is ScaleStep.ENCODE:
         codes = np.clip(_encode_directly(np.where(ordinary, value, 1), rule, scale), low, high)
     else:
-        exponents = scale_exponents(np.where(ordinary, value, 1).astype(np.float64), rule, element) + scale.bias
+        exponents = scale_exponents(np.where(ordinary, value, 1).astype(np.float64), rule, element) + scale.bias << scale.mantissa_bits
         if rule.underflow is ExponentUnderflow.WRAP:
             codes = (np.minimum(exponents, high) & 0xFF).astype(np.uint8)
         else:
-            codes = np.clip(exponents, low, high).astype(np.uint8)
+            codes = np.clip(exponents, low, high).astype(code_dtype(scale))
     assert scale.nan_code is not None
     codes = np.where(value == 0, low if rule.on_zero is None else rule.on_zero, codes)
     codes = np.where(np.isinf(value), high if rule.on_inf is None else rule.on_inf, codes)
     codes = np.where(np.isnan(value), scale.nan_code if rule.on_nan is None else rule.on_nan, codes)
-    return codes.astype(np.uint8)
+    return codes.astype(code_dtype(scale))
 
 
-def _encode_directly(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat) -> npt.NDArray[np.uint8]:
-    """The scale format's encoder on positive float32 or exact float64 values, saturating."""
+def _encode_directly(value: npt.NDArray[Any], rule: ScaleRule, scale: ScaleFormat) -> npt.NDArray[Any]:
+    """The scale format's encoder on positive float32 or exact float64 values, saturating; to float32 it rounds to nearest even."""
+    if scale.bits > 8:
+        assert rule.rounding is Rounding.RNE
+        return round_to_float32(value.astype(np.float64)).view(np.uint32)
     index = exact_table_index(value) if value.dtype == np.float64 else table_index(value)
     return encode_table(scale, rule.rounding, Overflow.SATURATE, NanPolicy.NAN)[index]

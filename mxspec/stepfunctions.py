@@ -26,7 +26,7 @@ import numpy.typing as npt
 from mxspec import exact, reals, scales
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import quantize_rows
-from mxspec.elements import Codes, Float32s, decode_table
+from mxspec.elements import Codes, Float32s, decode_codes
 from mxspec.expressions import Const, evaluate, walk
 from mxspec.formats import FLOAT32, BlockFormat, ElementFormat, ScaleFormat
 from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, ScaleRule
@@ -295,10 +295,12 @@ def scale_steps(profile: Profile, fmt: BlockFormat, tensor_scale: TensorScale | 
     tensor_scale: in the profile's native kind, or None for the one-level form.
     exact_model: ask the exact model, which takes about half a second, instead of the array model.
 
-    Raises ValueError where the profile has no such form, or where it normalizes each element before it looks for the
-    maximum.
+    Raises ValueError where the profile has no such form, for float32 scales, and where it normalizes each element before it
+    looks for the maximum.
     """
     steps = profile.steps(with_tensor_scale=tensor_scale is not None)
+    if fmt.scale.bits > 8:
+        raise ValueError(f"the scale of {fmt.name} is a {fmt.scale.name}, which changes with every maximum: it has no few steps")
     if steps.normalize is not None:
         raise ValueError(f"{profile.id} normalizes each element first; its scale is not a function of the maximum alone")
     rule = steps.scale
@@ -365,7 +367,7 @@ def element_steps(
 
     alone = np.zeros((len(tops), fmt.k), np.uint32)
     alone[:, 0] = tops
-    sf = decode_table(fmt.scale).astype(np.float64)[quantize(alone)[0][:, 0]]
+    sf = decode_codes(quantize(alone)[0][:, 0], fmt.scale).astype(np.float64)
     grids = [_element_grid(int(top), float(s), fmt.element, steps.element) for top, s in zip(tops, sf, strict=True)]
     return find_steps(compute, grids)
 

@@ -17,6 +17,8 @@ from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.targets.capabilities import describe_target
 from mxspec_vectors.build import build_document
+from mxspec_vectors.cases import load_scale_cases
+from mxspec_vectors.generate import list_files
 
 from tests.few_calls import ask_few_calls
 from tests.support import reals_of, rng
@@ -25,8 +27,9 @@ NORMATIVE = ["mx-floor", "mx-rceil", "mx-even", "mx-ceil"]
 
 
 def list_names(entry: Adjacent) -> list[str]:
-    """The profiles of an entry: others' on its scale format, or the normative ones, and its own."""
-    return [*([f"{entry.block.name}/{name}" for name in entry.like] or NORMATIVE), *(p.id for p in profiles.list_waiting(entry.block.name))]
+    """The profiles of an entry: others' on its scale format, the normative ones of an MX form, and its own."""
+    others = [f"{entry.block.name}/{name}" for name in entry.like]
+    return [*others, *(NORMATIVE if entry.block.is_mx else []), *(p.id for p in profiles.list_waiting(entry.block.name))]
 
 
 #: Entries, each with a profile that it has.
@@ -85,10 +88,11 @@ def test_a_tile_has_one_scale(entry: Adjacent) -> None:
     for rows, k in tiles:
         x = draw(fmt, rows)
         x[rows - 1, 3] = 2.0**100
-        result = mxspec.quantize(x, fmt.name, block=(rows, k), profile="mx-rceil")
+        profile = list_names(entry)[0]
+        result = mxspec.quantize(x, fmt.name, block=(rows, k), profile=profile)
         largest = reals_of(np.array([2.0**100], np.float32))[0]
         for row in (0, rows - 1):
-            wanted = exact.quantize_block(reals_of(x[row]), fmt, profile="mx-rceil", amax=largest)
+            wanted = exact.quantize_block(reals_of(x[row]), fmt, profile=profile, amax=largest)
             assert (int(result.scales[row, 0]), result.codes[row].tolist()) == (wanted.scale_code, list(wanted.codes))
     if not tiles:
         with pytest.raises(ValueError, match="is not a block shape of"):
@@ -97,7 +101,13 @@ def test_a_tile_has_one_scale(entry: Adjacent) -> None:
 
 @ENTRIES
 def test_vectors_are_built_for_it(entry: Adjacent) -> None:
-    document = build_document("scale", mxspec.register_adjacent(entry.block.name).name)
+    fmt = mxspec.register_adjacent(entry.block.name)
+    if fmt.scale.bits > 8:  # whose scale cases are computed
+        assert sum(len(case.amax) for case in load_scale_cases(fmt.name)) > 400
+        assert ("scale", fmt.name) not in list_files()
+        assert build_document("quantize", fmt.name)["cases"]
+        return
+    document = build_document("scale", fmt.name)
     assert (document["format"], document["profiles"]) == (entry.block.name, [p.id for p in mxspec.list_profiles(entry.block)])
     # Thresholds of E8M0 are many cases; minifloat scales have ties.
     assert len(document["cases"]) > (20 if entry.block.is_mx else 5)
@@ -126,7 +136,7 @@ def test_deepgemm_has_a_floor_and_no_byte_beyond_fe() -> None:
     assert t.codes[:, 7].tolist() == [0x00, 0x7E, 0x76, 0x7F, 0xFE]
 
 
-@pytest.mark.parametrize("name", ["deepgemm-2.6/fp8-128/ue8m0", "deepgemm", "fp4-32-ue4m3/nvfp4-paper"])
+@pytest.mark.parametrize("name", ["deepgemm-2.6/fp8-128/ue8m0", "deepgemm/ue8m0", "fp4-32-ue4m3/nvfp4-paper"])
 def test_a_profile_of_an_adjacent_format_registers_it(name: str) -> None:
     fmt = name.partition("/")[0] if "nvfp4" in name else "fp8_e4m3-128"
     found = find_any_profile(name)
@@ -154,7 +164,12 @@ def test_scales_without_a_tensor_scale() -> None:
 
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [("mxfp4-16", "mx-floor"), ("fp4-16-ue5m3", "fp4-16-ue5m3/nvfp4-exact"), ("fp4-16-ue4m3", "fp4-16-ue4m3/nvfp4-exact")],
+    [
+        ("mxfp4-16", "mx-floor"),
+        ("fp8_e4m3-128-f32", "deepgemm-2.6/fp8-128/float32"),
+        ("fp4-16-ue5m3", "fp4-16-ue5m3/nvfp4-exact"),
+        ("fp4-16-ue4m3", "fp4-16-ue4m3/nvfp4-exact"),
+    ],
 )
 def test_a_target_that_names_it_is_judged(name: str, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By contracts and open points: nothing of OCP binds it."""
@@ -166,7 +181,7 @@ def test_a_target_that_names_it_is_judged(name: str, profile: str, monkeypatch: 
 
     report = check(SimpleNamespace(FORMATS=[name], quantize=quantize), in_process=True)
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
-    assert {r.level for r in report.requirements} == {"contract", "open"}
+    assert "contract" in {r.level for r in report.requirements} <= {"contract", "open"}
     assert (report.formats[0].judged_against, report.exit_code) == (profile, 0)
 
     def shift(x: Any, fmt: str) -> tuple[Any, Any]:

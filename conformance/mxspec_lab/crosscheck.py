@@ -17,12 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.acceptance import flag_nan_codes
 from mxspec.adjacent import register_named
 from mxspec.formats import get_block
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter, known_adapters
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.forms import read_float_scales
+from mxspec_conformance.targets.interface import has_float_scales
+from mxspec_vectors.build_dequantize import full_table
 from mxspec_vectors.files import write_file
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs import quantize_inputs
@@ -144,7 +148,8 @@ def _quantize_guarded(
     try:
         with np.errstate(all="ignore"):
             codes, scales = _call(target, "quantize", fmt, scale, rows)
-        yield rows, as_numpy(scales).reshape(len(rows), -1), as_numpy(codes)
+        found = as_numpy(scales).reshape(len(rows), -1)
+        yield rows, read_float_scales(found) if has_float_scales(fmt) else found, as_numpy(codes)
     except Exception as error:
         if len(rows) == 1:
             out.refused += 1
@@ -159,8 +164,7 @@ def _quantize_guarded(
 def _has_nan_scale(scales: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.bool_]:
     """Which scale bytes are NaN; the sign bit of a stored e4m3 byte does not count."""
     scale = get_block(fmt).scale
-    low_bits = scales & np.uint8(scale.code_count - 1)
-    return np.asarray(low_bits == scale.nan_code)
+    return flag_nan_codes(scales, scale)
 
 
 def compare_quantize(
@@ -200,15 +204,13 @@ def compare_dequantize(target: Any, fmt: str, profile: Profile, *, two_level: bo
     """The target's `dequantize` against a profile: every code under every scale byte."""
     out = Comparison(target.NAME, fmt, profile.id, "dequantize", "float32")
     block = get_block(fmt)
-    repeat = -(-block.element.code_count // block.k) * block.k
-    codes_one = np.resize(np.arange(block.element.code_count, dtype=np.uint8), repeat).reshape(-1, block.k)
-    scale_codes = np.arange(block.scale.code_count, dtype=np.uint8)
-    codes = np.tile(codes_one, (len(scale_codes), 1))
-    scales = np.repeat(scale_codes, len(codes_one)).reshape(-1, 1)
+    codes, scale_codes = full_table(block)
+    scales = scale_codes.reshape(-1, 1)
+    handed = scales.view(np.float32) if has_float_scales(fmt) else scales
     for amax in TENSOR_AMAXES.values() if two_level else [None]:
         given, native = (None, None) if amax is None else target_tensor_scale(target, profile, amax)
         try:
-            values = as_numpy(_call(target, "dequantize", fmt, given, codes, scales)).astype(np.float32)
+            values = as_numpy(_call(target, "dequantize", fmt, given, codes, handed)).astype(np.float32)
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:80]}"
             out.refused += len(codes)

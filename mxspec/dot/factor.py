@@ -97,7 +97,7 @@ def block_factor(
         raise ValueError(f"k = {k} is not a multiple of the {fmt.k}-element block of {fmt.name}; pad both operands with zero blocks")
     if scale_array.shape != (rows, k // fmt.k):
         raise ValueError(f"scales have shape {scale_array.shape}; {(rows, k // fmt.k)} belong to codes of shape {code_array.shape}")
-    scale = elements.decode_table(fmt.scale).astype(np.float64)[scale_array]
+    scale = elements.decode_codes(scale_array, fmt.scale).astype(np.float64)
     q = elements.decode_table(fmt.element).astype(np.float64)[code_array]
     with np.errstate(all="ignore"):
         values = (q.reshape(rows, k // fmt.k, fmt.k) * scale[:, :, None]).reshape(rows, k)

@@ -266,7 +266,7 @@ def _explain_scale(rule: ScaleRule, bound: dict[str, Node], result: ExactBlock, 
     floor = log2 = raw = exponent = unclamped = place = None
     if value.is_finite and value.magnitude:
         floor = floor_log2(value.magnitude)
-        open_ended = replace(rule, byte_range=(-(1 << 20), 1 << 20), underflow=ExponentUnderflow.CLAMP)
+        open_ended = replace(rule, byte_range=(-(1 << 40), 1 << 40), underflow=ExponentUnderflow.CLAMP)
         unclamped = exact.encode_scale(value, open_ended, block.scale, block.element)
         if rule.step in _ENCODERS:
             place = locate(value, block.scale)

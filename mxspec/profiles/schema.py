@@ -35,8 +35,8 @@ class Evidence(StrEnum):
 class ScaleStep(StrEnum):
     """How the value v > 0 of the scale expression becomes a scale code.
 
-    For e8m0 a step gives an exponent e, from which emax is subtracted if the rule says so. fl32 is rounding to float32,
-    to nearest even.
+    For e8m0 a step gives an exponent e, from which emax is subtracted if the rule says so; for float32 scales the power of two,
+    which `byte_range` keeps normal. fl32 is rounding to float32, to nearest even.
     """
 
     #: e8m0: the largest integer e with 2**e <= v; exact.

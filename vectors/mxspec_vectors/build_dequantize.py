@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.elements import output_dtype
+from mxspec.elements import code_dtype, output_dtype
 from mxspec.formats import BlockFormat, ScaleFormat, get_block
 from mxspec.profiles.schema import Profile
 from mxspec_vectors.document import Document, case_id
@@ -24,6 +24,7 @@ from mxspec_vectors.entries import (
     hex_words,
     make_header,
     native_tensor_scale,
+    scale_digits,
     tensor_scale_entry,
 )
 from mxspec_vectors.points import QUIET_NAN, TENSOR_AMAXES
@@ -32,6 +33,7 @@ from mxspec_vectors.profile_order import list_joined
 #: Scale bytes under which every element code is decoded; the others are covered with chosen codes and by digest.
 _SCALES = {
     "e8m0": (0x00, 0x01, 0x02, 0x67, 0x70, 0x7E, 0x7F, 0x80, 0xB0, 0xFD, 0xFE, 0xFF),
+    "f32": (0x00000000, 0x00000001, 0x00800000, 0x38924925, 0x3F800000, 0x3F800001, 0x46FFFFFF, 0x7F7FFFFF, 0x7F800000, 0x7FC00000),
     "ue4m3": (0x00, 0x01, 0x07, 0x08, 0x09, 0x37, 0x38, 0x39, 0x78, 0x7D, 0x7E, 0x7F),
 }
 
@@ -48,17 +50,33 @@ _FULL_TENSORS = ("unit", "odd", "tiny")
 _SHORT_TENSORS = ("one", "third", "thousandth", "large", "huge", "subnormal", "zero")
 
 
-def _dequantize_questions(fmt: BlockFormat) -> list[tuple[str, str, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]]:
+def list_scales(scale: ScaleFormat) -> Sequence[int]:
+    """Scale codes under which some element codes are decoded: all, or of float32 one or two of each binade."""
+    if scale.bits <= 8:
+        return range(scale.code_count)
+    return [
+        0,
+        1,
+        0x00012345,
+        0x007FFFFF,
+        *(e << 23 | (e * 0x35A9B1) & 0x7FFFFF for e in range(1, 255)),
+        scale.max_code,
+        0x7F800000,
+        0x7FC00000,
+    ]
+
+
+def _dequantize_questions(fmt: BlockFormat) -> list[tuple[str, str, npt.NDArray[Any], npt.NDArray[np.uint8]]]:
     """(slug, topic, scales [n], codes [n, k])."""
     all_codes = np.arange(fmt.element.code_count, dtype=np.uint8)
     rows = np.resize(all_codes, -(-len(all_codes) // fmt.k) * fmt.k).reshape(-1, fmt.k)
     questions = []
     for byte in _choose_scales(fmt.scale):
-        questions.append((f"codes-scale-{byte:02x}", "code", np.full(len(rows), byte, np.uint8), rows))
+        questions.append((f"codes-scale-{byte:02x}", "code", np.full(len(rows), byte, code_dtype(fmt.scale)), rows))
     magnitudes = [0, 1, fmt.element.max_code // 2, fmt.element.max_code - 1, fmt.element.max_code]
     chosen = np.resize(np.array([fmt.element.join(s, m) for m in magnitudes for s in (0, 1)], np.uint8), fmt.k)
-    for chunk in cut_chunks(range(fmt.scale.code_count), 16):
-        scales = np.array(chunk, np.uint8)
+    for chunk in cut_chunks(list_scales(fmt.scale), 16):
+        scales = np.array(chunk, code_dtype(fmt.scale))
         questions.append((f"scales-{chunk[0]:02x}", "scale-code", scales, np.tile(chosen, (len(scales), 1))))
     return questions
 
@@ -97,7 +115,7 @@ def build_dequantize(fmt_name: str) -> Document:
                 question: dict[str, Any] = {"shape": [len(codes), fmt.k], "dtype": dtype}
                 if entry is not None:
                     question["tensor_scale"] = entry
-                question |= {"scales": hex_words(scales, 2), "codes": hex_words(codes.reshape(-1), code_digits(fmt))}
+                question |= {"scales": hex_words(scales, scale_digits(fmt)), "codes": hex_words(codes.reshape(-1), code_digits(fmt))}
                 name = slug if tensor is None else f"{slug}-t{tensor:08x}"
                 identity = {"operation": "dequantize", "format": fmt_name, **question}
                 rows.append(
@@ -109,18 +127,13 @@ def build_dequantize(fmt_name: str) -> Document:
                         "expect": group_answers(answers, "values"),
                     }
                 )
-    document["digests"] = _dequantize_digests(fmt, profiles)
+    document["digests"] = _dequantize_digests(fmt, profiles) if fmt.scale.bits <= 8 else []
     document["cases"] = rows
     return document
 
 
 def _dequantize(
-    codes: npt.NDArray[np.uint8],
-    scales: npt.NDArray[np.uint8],
-    fmt: BlockFormat,
-    profile: Profile,
-    entry: dict[str, str] | None,
-    dtype: str,
+    codes: npt.NDArray[np.uint8], scales: npt.NDArray[Any], fmt: BlockFormat, profile: Profile, entry: dict[str, str] | None, dtype: str
 ) -> npt.NDArray[Any] | None:
     if not has_level(profile, two_level=entry is not None):
         return None
@@ -129,12 +142,12 @@ def _dequantize(
     return mxspec.dequantize(codes, scales[:, None], fmt, profile=profile, tensor_scale=scale, dtype=kind)
 
 
-def full_table(fmt: BlockFormat) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Every code under every scale byte: codes [n, k], scales [n], scale-major, the code list repeated to whole blocks."""
+def full_table(fmt: BlockFormat) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
+    """Every code under every scale byte (of float32 scales those of `list_scales`): codes [n, k], scales [n], scale-major, the code list repeated to whole blocks."""
     all_codes = np.arange(fmt.element.code_count, dtype=np.uint8)
     rows = np.resize(all_codes, -(-len(all_codes) // fmt.k) * fmt.k).reshape(-1, fmt.k)
-    scales = np.repeat(np.arange(fmt.scale.code_count, dtype=np.uint8), len(rows))
-    return np.tile(rows, (fmt.scale.code_count, 1)), scales
+    scales = np.array(list_scales(fmt.scale), code_dtype(fmt.scale))
+    return np.tile(rows, (len(scales), 1)), np.repeat(scales, len(rows))
 
 
 def _dequantize_digests(fmt: BlockFormat, profiles: Sequence[Profile]) -> list[dict[str, Any]]:

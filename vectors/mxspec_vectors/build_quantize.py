@@ -23,6 +23,7 @@ from mxspec_vectors.entries import (
     make_header,
     native_tensor_scale,
     row_entry,
+    scale_digits,
     tensor_scale_entry,
 )
 from mxspec_vectors.input_case import Input
@@ -86,7 +87,9 @@ def _whole_tensor_answer(case: Input, fmt: BlockFormat, profile: Profile, entrie
         return None  # the choice between two scales is one for a tile, which is not modelled
     scale = None if case.tensor_amax is None else native_tensor_scale(profile, entries[case.tensor_amax])
     result = mxspec.quantize(case.x, fmt, profile=profile, axis=case.axis, pad=case.pad, block=case.block, tensor_scale=scale)
-    return [{"scale": hex_words(result.scales.reshape(-1), 2), "codes": hex_words(result.codes.reshape(-1), code_digits(fmt))}]
+    return [
+        {"scale": hex_words(result.scales.reshape(-1), scale_digits(fmt)), "codes": hex_words(result.codes.reshape(-1), code_digits(fmt))}
+    ]
 
 
 def build_quantize(fmt_name: str) -> Document:

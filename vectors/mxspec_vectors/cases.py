@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot.rounding import DTYPES
+from mxspec.elements import ScaleCodes
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts import Layout, get_layout
 from mxspec.rounding import Overflow, Rounding
@@ -26,6 +27,7 @@ from mxspec_vectors.entries import code_digits
 from mxspec_vectors.files import Document, VectorError, read_document, read_index
 from mxspec_vectors.recipes import bfloat16_magnitudes
 from mxspec_vectors.scale_table import REFUSED
+from mxspec_vectors.scale_values import list_bfloat16_values, list_scale_values
 from mxspec_vectors.tensor_scales import TensorScales
 
 Codes = npt.NDArray[np.uint8]
@@ -74,6 +76,11 @@ def read_codes(text: str, digits: int) -> Codes:
     return read_bytes(text) if digits == 2 else np.array([int(c, 16) for c in text], np.uint8)
 
 
+def read_scale_codes(text: str, fmt: BlockFormat) -> ScaleCodes:
+    """Scale codes of two hex digits each, or of eight for float32 scales."""
+    return read_bytes(text) if fmt.scale.bits <= 8 else read_words(text)
+
+
 def _read_tensor(entry: Mapping[str, Any]) -> TensorScales | None:
     return TensorScales.from_dict(entry["tensor_scale"]) if "tensor_scale" in entry else None
 
@@ -85,9 +92,9 @@ def _read_tensor(entry: Mapping[str, Any]) -> TensorScales | None:
 class Answer:
     """One legal answer to a quantize case; flat arrays in the order of the returned ones."""
 
-    scale: Codes
-    #: The largest scale bytes that are legal; `scale` are the smallest.
-    scale_max: Codes
+    scale: ScaleCodes
+    #: The largest scale codes that are legal; `scale` are the smallest.
+    scale_max: ScaleCodes
     codes: Codes
     #: The bits of `codes` that count.
     mask: Codes
@@ -123,14 +130,14 @@ class QuantizeCase:
 
 def read_quantize_cases(document: Document) -> tuple[QuantizeCase, ...]:
     """The cases of a quantize document."""
-    digits = code_digits(get_block(document["format"]))
-    return tuple(_read_quantize(entry, digits) for entry in document["cases"])
+    fmt = get_block(document["format"])
+    return tuple(_read_quantize(entry, fmt) for entry in document["cases"])
 
 
-def _read_quantize(entry: Mapping[str, Any], digits: int) -> QuantizeCase:
+def _read_quantize(entry: Mapping[str, Any], fmt: BlockFormat) -> QuantizeCase:
     answers: dict[str, tuple[Answer, ...]] = {}
     for expected in entry["expect"]:
-        rows = tuple(_read_answer(row, digits) for row in expected["any"])
+        rows = tuple(_read_answer(row, fmt) for row in expected["any"])
         answers |= dict.fromkeys(expected["profiles"], rows)
     return QuantizeCase(
         id=entry["id"],
@@ -145,11 +152,12 @@ def _read_quantize(entry: Mapping[str, Any], digits: int) -> QuantizeCase:
     )
 
 
-def _read_answer(row: Mapping[str, Any], digits: int) -> Answer:
-    codes, scale = read_codes(row["codes"], digits), read_bytes(row["scale"])
+def _read_answer(row: Mapping[str, Any], fmt: BlockFormat) -> Answer:
+    digits = code_digits(fmt)
+    codes, scale = read_codes(row["codes"], digits), read_scale_codes(row["scale"], fmt)
     return Answer(
         scale=scale,
-        scale_max=read_bytes(row["scale_max"]) if "scale_max" in row else scale,
+        scale_max=read_scale_codes(row["scale_max"], fmt) if "scale_max" in row else scale,
         codes=codes,
         mask=read_codes(row["mask"], digits) if "mask" in row else np.full(codes.shape, 0xFF, np.uint8),
         nan_lanes=tuple(row.get("nan_lanes", ())),
@@ -174,8 +182,8 @@ class ScaleCase:
     #: float32 bits.
     amax: Words
     tensor: TensorScales | None
-    #: Profile id -> scale bytes.
-    answers: Mapping[str, Codes]
+    #: Profile id -> scale codes.
+    answers: Mapping[str, ScaleCodes]
     #: The place of each maximum in the case, where only some are tested.
     places: tuple[int, ...] | None = None
     flags: tuple[str, ...] = ()
@@ -213,7 +221,9 @@ def read_scale_cases(document: Document) -> tuple[ScaleCase, ...]:
 
 @lru_cache(maxsize=16)
 def load_scale_cases(fmt: str) -> tuple[ScaleCase, ...]:
-    """The scale cases of a block format."""
+    """The scale cases of a block format; of one with float32 scales they are computed (`scale_values`)."""
+    if get_block(fmt).scale.bits > 8:
+        return tuple(ScaleCase(v.id, v.topic, v.amax, None, v.answers) for v in list_scale_values(get_block(fmt)))
     return read_scale_cases(open_document("scale", fmt))
 
 
@@ -225,6 +235,8 @@ def load_scale_recipes(fmt: str) -> tuple[ScaleCase, ...]:
     A profile that refuses such blocks is missing from their answers.
     Raises VectorError where a case's maxima, or a table's answers, have another digest than the file says.
     """
+    if get_block(fmt).scale.bits > 8:
+        return tuple(ScaleCase(v.id, v.topic, v.amax, None, v.answers) for v in list_bfloat16_values(get_block(fmt)))
     document = open_document("scale", fmt)
     tables, cases = read_scale_tables(document), []
     for entry in document["exhaustive"]:
@@ -259,20 +271,21 @@ class DequantizeCase:
     id: str
     topic: str
     codes: Codes
-    scales: Codes
+    scales: ScaleCodes
     tensor: TensorScales | None
     flags: tuple[str, ...] = ()
 
 
 def read_dequantize_cases(document: Document) -> tuple[DequantizeCase, ...]:
     """The cases of a dequantize document."""
-    digits = code_digits(get_block(document["format"]))
+    fmt = get_block(document["format"])
+    digits = code_digits(fmt)
     return tuple(
         DequantizeCase(
             id=entry["id"],
             topic=entry["topic"],
             codes=read_codes(entry["codes"], digits).reshape(entry["shape"]),
-            scales=read_bytes(entry["scales"]).reshape(entry["shape"][0], -1),
+            scales=read_scale_codes(entry["scales"], fmt).reshape(entry["shape"][0], -1),
             tensor=_read_tensor(entry),
             flags=tuple(entry["flags"]),
         )

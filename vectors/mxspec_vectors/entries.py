@@ -60,11 +60,16 @@ def code_digits(fmt: BlockFormat) -> int:
     return 1 if fmt.element.bits <= 4 else 2
 
 
+def scale_digits(fmt: BlockFormat) -> int:
+    """Hex digits of one scale code in quantize and dequantize files: two, or eight of a float32."""
+    return fmt.scale.storage_bits // 4
+
+
 def row_entry(row: LegalRow, fmt: BlockFormat) -> dict[str, Any]:
     """A legal answer for a block, as it stands in a case."""
-    entry: dict[str, Any] = {"scale": f"{row.scale:02x}"}
+    entry: dict[str, Any] = {"scale": hex_words([row.scale], scale_digits(fmt))}
     if row.scale_max != row.scale:
-        entry["scale_max"] = f"{row.scale_max:02x}"
+        entry["scale_max"] = hex_words([row.scale_max], scale_digits(fmt))
     entry["codes"] = hex_words(row.codes, code_digits(fmt))
     if any(m != 0xFF for m in row.mask):
         used = fmt.element.code_count - 1

@@ -46,6 +46,8 @@ def list_formats(operation: str) -> tuple[str, ...]:
         return list_sparse_names()
     if operation == "dot":
         return DOT_FILES
+    if operation == "scale":
+        return tuple(name for name, fmt in BLOCKS.items() if fmt.scale.bits <= 8)
     return list_layout_names() if operation == "layout" else tuple(BLOCKS)
 
 

@@ -19,7 +19,7 @@ _LIBRARY = Library(name="deepgemm", requires=_SOURCE.what, imports="deep_gemm", 
 
 class _DeepGemm:
     VERSION = "2.6.1"
-    FORMATS = ("fp8_e4m3-128",)
+    FORMATS = ("fp8_e4m3-128", "fp8_e4m3-128-f32")
     DTYPES = ("float32", "bfloat16")
 
     def __init__(self) -> None:
@@ -31,18 +31,21 @@ class _DeepGemm:
         spec.loader.exec_module(self._math)
 
     def quantize(self, x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
-        """Codes, and scale bytes of groups of 128 along an axis."""
+        """Codes, and scales of groups of 128 along an axis: bytes, or float32."""
         if axis not in (-2, -1, 0, 1):
             raise ValueError(f"axis = {axis}; a matrix has the axes 0 and 1")
         cast = self._math.per_token_cast_to_fp8 if axis in (-1, 1) else self._math.per_channel_cast_to_fp8
-        codes, scales = cast(to_torch(x), use_ue8m0=True)
+        codes, scales = cast(to_torch(x), use_ue8m0=fmt == self.FORMATS[0])
+        codes, scales = from_torch(codes.view(self._math.torch.uint8)), from_torch(scales)
+        if fmt == self.FORMATS[1]:
+            return codes, scales
         # A scale is a power of two, whose exponent field is its byte.
-        return from_torch(codes.view(self._math.torch.uint8)), (from_torch(scales).view(np.uint32) >> 23).astype(np.uint8)
+        return codes, (scales.view(np.uint32) >> 23).astype(np.uint8)
 
 
 ADAPTERS = (
     Adapter(
-        name="deepgemm", library=_LIBRARY, about="DeepSeek's FP8 in groups of 128, scales in E8M0", make=_DeepGemm,
-        profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0"},
+        name="deepgemm", library=_LIBRARY, about="DeepSeek's FP8 in groups of 128, scales in E8M0 or float32", make=_DeepGemm,
+        profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32"},
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -22,12 +23,14 @@ from mxspec_conformance.adapters._convert import decode_in_pairs, find_codes, pa
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
 
 _SOURCE = Source("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")
-_UTILITIES = Path("vllm/model_executor/layers/quantization/utils")
+_QUANTIZATION = Path("vllm/model_executor/layers/quantization")
+_UTILITIES = _QUANTIZATION / "utils"
 #: Module -> its file.
 _FILES = {
     "vllm.scalar_type": Path("vllm/scalar_type.py"),
     "vllm_nvfp4_emulation_utils": _UTILITIES / "nvfp4_emulation_utils.py",
     "vllm_mxfp8_utils": _UTILITIES / "mxfp8_utils.py",
+    "vllm_input_quant_fp8": _QUANTIZATION / "input_quant_fp8.py",
 }
 _BLOCK = 16
 
@@ -114,6 +117,22 @@ class _Mxfp8(_Vllm):
         return self._mxfp8.dequant_mxfp8_to_bf16(stored, to_torch(scales)).to(self._torch.float32).numpy()
 
 
+class _Groups(_Vllm):
+    """The torch code for FP8 in groups of 128, with float32 scales or with those that are powers of two."""
+
+    FORMATS = ("fp8_e4m3-128-f32",)
+
+    def __init__(self, *, power: bool = False) -> None:
+        super().__init__()
+        self._quantize: Any = sys.modules["vllm_input_quant_fp8"].QuantFP8._quantize_group_native
+        self._layer = SimpleNamespace(group_size=128, use_ue8m0=power, column_major_scales=False)
+
+    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
+        """Codes [rows, k] and scales [rows, k/128]."""
+        codes, scales = self._quantize(self._layer, to_torch(x))
+        return codes.view(self._torch.uint8).numpy(), scales.numpy()
+
+
 def _find_root() -> Path:
     root = _SOURCE.find()
     for needed in _FILES.values():
@@ -126,7 +145,19 @@ def _import_modules(root: Path) -> dict[str, ModuleType]:
     if "vllm" not in sys.modules:
         for package in ("vllm", "vllm.utils"):
             _stub(package, __path__=[])
-        _stub("vllm.platforms", current_platform=SimpleNamespace(is_cuda_alike=lambda: False))
+        import torch
+
+        limits = torch.finfo(torch.float8_e4m3fn)
+        platform = SimpleNamespace(is_cuda_alike=lambda: False, fp8_dtype=lambda: torch.float8_e4m3fn)
+        _stub("vllm.platforms", current_platform=platform)
+        _stub("vllm._aiter_ops", rocm_aiter_ops=None)
+        _stub("vllm._custom_ops")
+        _stub("vllm.model_executor.custom_op", CustomOp=type("CustomOp", (), {"register": lambda _: lambda layer: layer}))
+        _stub(
+            "vllm.model_executor.layers.quantization.utils.quant_utils",
+            GroupShape=None, group_broadcast=None, prep_scale_for_group_broadcast=None, get_fp8_min_max=lambda: (limits.min, limits.max),
+        )  # fmt: skip
+        _stub("vllm.utils.deep_gemm", DeepGemmQuantScaleFMT=None, is_deep_gemm_e8m0_used=None, is_deep_gemm_supported=None)
         constexpr = type("constexpr", (), {})
         _stub(
             "vllm.triton_utils",
@@ -192,5 +223,19 @@ ADAPTERS = (
         about="vLLM's torch code for MXFP8",
         make=_Mxfp8,
         profiles={"mxfp8_e4m3": "vllm-0.33/mxfp8/torch"},
+    ),
+    Adapter(
+        name="vllm-fp8-native",
+        library=_LIBRARY,
+        about="vLLM's torch code for FP8 in groups of 128",
+        make=_Groups,
+        profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native"},
+    ),
+    Adapter(
+        name="vllm-fp8-native-ue8m0",
+        library=_LIBRARY,
+        about="vLLM's torch code for FP8 in groups of 128, scales that are powers of two",
+        make=partial(_Groups, power=True),
+        profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native-ue8m0"},
     ),
 )

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.elements import code_dtype
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.explain import explain_difference
 from mxspec.formats import BlockFormat
@@ -214,7 +215,7 @@ def explain_steps(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_sc
 def explain_scale(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int) -> list[str]:
     """What is wrong with a scale, where the codes are not known: they are taken to be right under it."""
     steps, bindings = bind_profile(profile, case.tensor)
-    usable = np.array([min(got_scale, fmt.scale.code_count - 1)], np.uint8)
+    usable = np.array([min(got_scale, fmt.scale.code_count - 1)], code_dtype(fmt.scale))
     with np.errstate(all="ignore"):
         codes = encode_given_scale(case.x, usable, fmt, profile, steps, bindings)[0]
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan, fold_zeros, is_lowest_allowed, legal_rows
+from mxspec.acceptance import flag_nan, flag_nan_codes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.kinds import CallKind
@@ -55,7 +55,7 @@ def find_wrong(space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: 
     wrong = fold[codes] != fold[expected]
     signs = (codes != expected) & ~wrong
     if space.profile.kind is Kind.NORMATIVE and not space.fmt.has_tensor_scale:
-        zero = ~values.any(axis=1) & (scales < 0xFF)
+        zero = ~values.any(axis=1) & ~flag_nan_codes(scales, space.fmt.scale)
         wrong_scale &= ~zero
         wrong[zero] = fold[codes[zero]] != 0
         signs[zero] = False
@@ -69,7 +69,7 @@ def find_wrong(space: SampleSpace, x: Float32s, want: tuple[Codes, Codes], got: 
 
 
 def _given(space: SampleSpace, x: Float32s, scales: Codes) -> tuple[Codes, npt.NDArray[Any]]:
-    usable = np.minimum(scales, space.fmt.scale.code_count - 1).astype(np.uint8)
+    usable = np.minimum(scales, space.fmt.scale.code_count - 1).astype(scales.dtype)
     with np.errstate(all="ignore"):
         return encode_given_scale(x, usable, space.fmt, space.profile, space.steps, space.bindings)
 

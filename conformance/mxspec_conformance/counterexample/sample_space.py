@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile, QuantizationSteps
@@ -19,6 +19,7 @@ from mxspec.stepfunctions import scale_steps
 from mxspec.tensorscale import TensorScale, bind_arrays
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_vectors.points import scale_points
+from mxspec_vectors.scale_values import list_maxima
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 Codes = npt.NDArray[np.uint8]
@@ -44,7 +45,7 @@ class SampleSpace:
     #: Midpoints alone: `ties[m]` lies between the magnitude codes m and m + 1.
     ties: npt.NDArray[np.float64] = field(init=False)
     values: npt.NDArray[np.float64] = field(init=False)
-    #: float32 bits of maxima where the exact scale changes, and low 23 bits of interesting maxima of any binade.
+    #: float32 bits of maxima where the exact scale changes (of float32 scales those of `scale_values`), and low 23 bits of interesting maxima of any binade.
     changes: npt.NDArray[np.int64] = field(init=False)
     significands: npt.NDArray[np.int64] = field(init=False)
     #: Exponent fields (0: subnormal) that a maximum may have.
@@ -65,15 +66,21 @@ class SampleSpace:
         self.significands = np.array(
             sorted({p & 0x7FFFFF for p in scale_points(self.fmt)} | {0, 1, 0x7FFFFF, 0x400000, 0x2AAAAA}), np.int64
         )
-        try:
-            starts = scale_steps(self.profile, self.fmt, self.native).starts
-        except ValueError:  # the scale is no function of the maximum alone
-            starts = np.empty(0, np.int64)
+        if self.fmt.scale.bits > 8:
+            starts = np.unique(np.array([b for _, run in list_maxima(self.fmt, [self.profile]) for b in run], np.int64))
+        else:
+            starts = self._find_changes()
         self.changes = starts[(starts > 0) & (starts <= self.largest)]
         top = self.largest >> 23
         self.exponents = (max(0, top - 24), top) if self.tensor is not None else (0, top)
         if self.dtype == "float16":
             self.exponents = (max(self.exponents[0], 127 - 24), min(self.exponents[1], 127 + 15))
+
+    def _find_changes(self) -> npt.NDArray[np.int64]:
+        try:
+            return scale_steps(self.profile, self.fmt, self.native).starts
+        except ValueError:  # the scale is no function of the maximum alone
+            return np.empty(0, np.int64)
 
     @property
     def largest(self) -> int:
@@ -101,7 +108,7 @@ class SampleSpace:
 
     def units(self, scales: Codes) -> npt.NDArray[np.float64]:
         """What one means in the input under each scale byte; 1 where that is no positive number."""
-        sf = decode_table(self.fmt.scale).astype(np.float64)[np.minimum(scales, self.fmt.scale.code_count - 1)]
+        sf = decode_codes(np.minimum(scales, self.fmt.scale.code_count - 1), self.fmt.scale).astype(np.float64)
         if self.entry is not None:
             sf = sf * self.entry.value("decode")
         return np.where(np.isfinite(sf) & (sf > 0), sf, 1.0)

@@ -43,6 +43,9 @@ def find_layouts(session: TargetSession, fmt: BlockFormat) -> dict[str, str]:
     t = mxspec.quantize(x, fmt)
     found = {}
     for part, items, data in zip(("codes", "scales"), (t.codes, t.scales), returned, strict=True):
+        if items.dtype != np.uint8:
+            found[part] = "float32 by rows" if len(data) == items.nbytes else f"no layout known ({len(data)} bytes)"
+            continue
         kind = Part.CODES if part == "codes" else Part.SCALES
         bits = fmt.element.bits if part == "codes" else 8
         found[part] = _name(kind, bits, items, np.frombuffer(data, np.uint8))

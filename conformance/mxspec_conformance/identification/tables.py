@@ -72,8 +72,10 @@ def _digest_multiples(steps: StepFunction, step: int, limit: int) -> bytes:
     return StepFunction(up[changed], values[changed], limit + 1).digest.encode("ascii")
 
 
-def why_no_table(steps: QuantizationSteps) -> str | None:
-    """Why a profile's form is no pair of step functions, or None."""
+def why_no_table(steps: QuantizationSteps, fmt: BlockFormat) -> str | None:
+    """Why a profile's form is no pair of step functions of few steps, or None."""
+    if fmt.scale.bits > 8:
+        return "has a scale that changes with every maximum"
     if steps.normalize is not None:
         return "normalizes each element before it looks for the maximum"
     if steps.is_lane_local:
@@ -141,7 +143,7 @@ def _has_table(profile: Profile, fmt: BlockFormat, tensor_amax: int | None) -> b
     """Whether the profile has this form, and it is a pair of step functions."""
     if ask_profile(profile, fmt, tensor_amax) is None:
         return False
-    return why_no_table(profile.steps(with_tensor_scale=tensor_amax is not None)) is None
+    return why_no_table(profile.steps(with_tensor_scale=tensor_amax is not None), fmt) is None
 
 
 def _native_scale(profile: Profile, tensor_amax: int | None) -> TensorScale | None:

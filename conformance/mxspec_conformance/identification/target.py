@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import mxspec
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.expressions import Apply, Domain, walk
 from mxspec.formats import BLOCKS, BlockFormat
@@ -198,7 +198,7 @@ def describe_overflow(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
         if not s.case.is_row or s.case.topic in WHOLE_BLOCK or profile.id not in s.case.answers:
             continue
         level, bindings = bind_profile(profile, s.case.tensor)
-        scale = np.minimum(s.scales.reshape(-1), fmt.scale.code_count - 1).astype(np.uint8)
+        scale = np.minimum(s.scales.reshape(-1), fmt.scale.code_count - 1).astype(s.scales.reshape(-1).dtype)
         _, scaled = encode_given_scale(s.case.x, scale, fmt, profile, level, bindings)
         over = (classify_lanes(scaled, s.case.x, element) == LaneClass.OVERFLOW) & (np.abs(s.case.x) < 2.0**120)
         for code in s.codes.reshape(1, -1)[over].tolist():
@@ -223,7 +223,7 @@ def _describe_subnormals(session: TargetSession, fmt: BlockFormat) -> str:
     magnitude = 0xFF if fmt.element.twos_complement else fmt.element.sign_bit - 1
     if (codes[0, :2] & magnitude).any():
         return "kept"
-    values, scale = decode_table(fmt.element).astype(np.float64), float(decode_table(fmt.scale)[scales[0, 0]])
+    values, scale = decode_table(fmt.element).astype(np.float64), float(decode_codes(scales[0, 0], fmt.scale))
     return "flushed to zero" if values[values > 0].min() * scale <= 2.0**-127 else "not observed"
 
 

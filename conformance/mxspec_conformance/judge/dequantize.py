@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dequantize
-from mxspec.elements import decode_table
+from mxspec.elements import code_dtype, decode_codes, decode_table
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.evidence import show_code, show_value
@@ -108,8 +108,8 @@ def _judge_table(item: ObservedTable, fmt: BlockFormat, profile: Profile) -> _Ju
     wrong = ~same_but_signs & judged
     # What stands for a product beyond float32 is open, but not its sign.
     wrong |= ~judged & ~np.isnan(returned) & (np.signbit(returned) != np.signbit(expected))
-    values = decode_table(fmt.scale)
     present = tuple(int(s) for s in np.unique(scales[item.answered]))
+    values = dict(zip(present, decode_codes(np.array(present, code_dtype(fmt.scale)), fmt.scale).tolist(), strict=True))
     return _Judged(
         case=case,
         returned=returned,
@@ -184,7 +184,7 @@ def _enter_table(
 def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) -> Failure:
     """The wrong value that is easiest to read: under the scale byte nearest to one, the smallest code."""
     codes, scales = rotated_table(fmt)
-    one = int(np.argmin(np.abs(np.nan_to_num(decode_table(fmt.scale).astype(np.float64), nan=np.inf) - 1)))
+    one = fmt.scale.bias << fmt.scale.mantissa_bits
     row, lane = min(np.argwhere(bad).tolist(), key=lambda at: (abs(int(scales[at[0]]) - one), int(codes[at[0], at[1]])))
     code, scale = int(codes[row, lane]), int(scales[row])
     values = codes[bad]
@@ -200,7 +200,7 @@ def _show_value(table: _Judged, fmt: BlockFormat, bad: npt.NDArray[np.bool_]) ->
     kind = "None" if not tensor else f'mxspec.TensorScale("{table.native[0]}", 0x{table.native[1]:08x})'
     snippet = (
         "import numpy as np, mxspec\n"
-        f"codes, scale = np.full((1, {fmt.k}), 0x{code:02x}, np.uint8), np.full((1, 1), 0x{scale:02x}, np.uint8)\n"
+        f"codes, scale = np.full((1, {fmt.k}), 0x{code:02x}, np.uint8), np.full((1, 1), 0x{scale:02x}, np.{code_dtype(fmt.scale)})\n"
         f'print(mxspec.dequantize(codes, scale, "{fmt.name}", profile="{table.profile}", tensor_scale={kind})[0, 0])'
     )
     want, answered = table.expected[row, lane], table.seen.answered
@@ -220,7 +220,7 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
     """
     every = list_neighbours(fmt.element.code_count, fmt.k)
     bytes_of_rows = table.inputs[1].reshape(-1)
-    scale = min(bytes_of_rows.tolist(), key=lambda byte: abs(np.nan_to_num(float(decode_table(fmt.scale)[byte]), nan=np.inf) - 1))
+    scale = min(bytes_of_rows.tolist(), key=lambda byte: abs(np.nan_to_num(float(decode_codes(byte, fmt.scale)), nan=np.inf) - 1))
     own = np.zeros(fmt.element.code_count, np.float32)
     own[table.inputs[0][bytes_of_rows == scale]] = table.before[bytes_of_rows == scale]
     largest = LARGEST_OF.get(session.transport, every.size)
@@ -230,7 +230,7 @@ def judge_neighbours(session: TargetSession, fmt: BlockFormat, table: Answered, 
         label = f"every pair of adjacent codes{f', {number + 1}' if number else ''}"
         if not makes_call(quick=fmt.element.bits < 8):
             continue
-        scales = np.full((len(codes), codes.shape[1] // fmt.k), scale, np.uint8)
+        scales = np.full((len(codes), codes.shape[1] // fmt.k), scale, code_dtype(fmt.scale))
         answer = run_once(partial(session.call, "dequantize", codes, scales, fmt.name, **table.kwargs))
         if isinstance(answer, NoAnswer):
             if not answer.is_refusal:  # rows may be too long
@@ -265,7 +265,7 @@ def _show_neighbours(
     blocks = codes.reshape(-1, fmt.k)
     return keep_items(
         show_value(label, given, float(own[code]), float(returned[row, column]), steps=[text]), "dequantize", fmt.name,
-        np.column_stack([blocks, np.full(len(blocks), scale, np.uint8)]), (row * codes.shape[1] + column) // fmt.k, lane=column % fmt.k,
+        np.column_stack([blocks, np.full(len(blocks), scale, code_dtype(fmt.scale))]), (row * codes.shape[1] + column) // fmt.k, lane=column % fmt.k,
         options=options, write=write_value, is_wrong=partial(is_other_value, own[code], signs=False),
     )  # fmt: skip
 

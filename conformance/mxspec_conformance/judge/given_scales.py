@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.elements import code_dtype
 from mxspec.expressions import AMAX, leaves
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
@@ -54,7 +55,7 @@ def judge_given_scales(
     watched = 0
     for rows in _list_rows(answered, profile, capabilities.dtypes):
         tensor, dtype = rows[0].case.tensor, rows[0].dtype
-        own = np.array([r.case.answers[profile.id][0].scale[0] for r in rows], np.uint8)
+        own = np.array([r.case.answers[profile.id][0].scale[0] for r in rows], code_dtype(fmt.scale))
         for (by, step), (shape, (width, axis, needed)) in ((b, s) for b in _STEPS.items() for s in _SHAPES.items()):
             label = f"{by}, {shape}, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else "")
             count, offered = len(rows) // width * width, all(capabilities.has("quantize", option) for option in needed)
@@ -68,7 +69,7 @@ def judge_given_scales(
             _enter(rows[:count], given, answer, fmt, profile, label, scorecard)
         if fmt.scale.nan_code is not None:
             label, few = f"scales that are NaN, {dtype}" + (f", tensor maximum {tensor.amax!r}" if tensor else ""), rows[:8]
-            given = np.full(len(few), fmt.scale.nan_code, np.uint8)
+            given = np.full(len(few), fmt.scale.nan_code, code_dtype(fmt.scale))
             answer = _ask(session, fmt, few, given, 1, -1, tensor_argument(tensor, capabilities))
             if not isinstance(answer, NoAnswer):  # a target may refuse them
                 _enter(few, given, answer, fmt, profile, label, scorecard)
@@ -174,5 +175,5 @@ def _move(scales: Codes, steps: int | Places, fmt: BlockFormat) -> Codes:
     """Scales so many codes on, but the largest, whose reciprocal is subnormal or not by how elements are scaled; and zero, where that is no
     power of two."""
     least = 0 if fmt.scale.is_power_of_two else 1
-    moved = np.clip(scales.astype(int) + steps, least, fmt.scale.max_code - 1)
-    return np.where(scales == 0, 0, moved).astype(np.uint8)
+    moved = np.clip(scales.astype(np.int64) + steps, least, fmt.scale.max_code - 1)
+    return np.where(scales == 0, 0, moved).astype(scales.dtype)

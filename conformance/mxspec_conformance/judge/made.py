@@ -106,7 +106,7 @@ def _add_answers(seen: Sequence[Observed], judged: Judged) -> list[Observed]:
             continue
         for i in _list_spoken_of(cases, profile):
             rows = legal_rows(cases[i].x[0], fmt, profile, int(expected[0][i]), expected[1][i])
-            answers[i][profile.id] = tuple(map(as_answer, rows))
+            answers[i][profile.id] = tuple(as_answer(row, fmt) for row in rows)
     return [replace(item, case=replace(item.case, answers=a)) for item, a in zip(seen, answers, strict=True)]
 
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.formats import BlockFormat, ElementFormat, ScalarFormat
 from mxspec_conformance.judge.explanation import Cause, ConversionMistake, Explanation
 from mxspec_conformance.observations.tables import Values, rotated_table, same_values
@@ -17,7 +17,12 @@ Table = npt.NDArray[np.float64]
 
 
 def list_misreadings(fmt: ScalarFormat) -> Iterator[tuple[ConversionMistake, Table]]:
-    """The values of every code of a scalar format as each mistake would have them; those that differ from the right ones."""
+    """The values of every code of a scalar format as each mistake would have them; those that differ from the right ones.
+
+    None of a float32, whose codes are what a program reads anyhow.
+    """
+    if fmt.bits > 8:
+        return
     right = decode_table(fmt).astype(np.float64)
     makers = _of_scales(fmt, right) if fmt.exponent_bits and not fmt.mantissa_bits else _of_floats(fmt, right)
     for mistake, table in makers:
@@ -63,16 +68,16 @@ def name_codes(fmt: ScalarFormat, returned: Values) -> frozenset[Explanation]:
 def name_table(fmt: BlockFormat, returned: Values) -> frozenset[Explanation]:
     """The misreadings of scale bytes, or of element codes, that give every value of a table without a tensor scale."""
     codes, scales = rotated_table(fmt)
-    elements, factors = decode_table(fmt.element).astype(np.float64), decode_table(fmt.scale).astype(np.float64)
+    elements, factors = decode_table(fmt.element).astype(np.float64), decode_codes(scales, fmt.scale).astype(np.float64)[:, None]
     found = set()
     with np.errstate(all="ignore"):
         for mistake, table in list_misreadings(fmt.scale):
             if _same((elements[codes] * table[scales][:, None]).astype(np.float32), returned):
                 found.add(_explain(mistake))
         for mistake, table in list_misreadings(fmt.element):
-            if _same((table[codes] * factors[scales][:, None]).astype(np.float32), returned):
+            if _same((table[codes] * factors).astype(np.float32), returned):
                 found.add(_explain(mistake))
-        right = (elements[codes] * factors[scales][:, None]).astype(np.float32)
+        right = (elements[codes] * factors).astype(np.float32)
         if not found and fmt.is_mx:
             found |= {_explain(m) for m, table in _add_exponents(elements[codes], scales) if _same(table, returned)}
         if not found:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import flag_nan, flag_nan_bytes, fold_zeros
+from mxspec.acceptance import flag_nan, flag_nan_codes, fold_zeros
+from mxspec.elements import code_dtype
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -79,7 +80,7 @@ def _explain(item: Observed, fmt: BlockFormat, profile: Profile) -> tuple[Reason
     """What explains the scale, the lanes with NaN or Inf, and the other lanes; nothing where any choice would do."""
     x, scale, codes = item.case.x.reshape(-1), int(item.scales.reshape(-1)[0]), item.codes.reshape(-1)
     special = ~np.isfinite(x)
-    if flag_nan_bytes(fmt.scale)[scale]:
+    if flag_nan_codes(scale, fmt.scale):
         return frozenset({"nan"}), frozenset(), frozenset()
     rest = np.where(special, np.float32(0), x)
     scales: set[Hashable] = {scale}
@@ -122,7 +123,7 @@ def _explain_others(
     if special.all():
         return frozenset()
     steps, bindings = bind_profile(profile, item.case.tensor)
-    usable = np.array([min(scale, fmt.scale.code_count - 1)], np.uint8)
+    usable = np.array([min(scale, fmt.scale.code_count - 1)], code_dtype(fmt.scale))
     with np.errstate(all="ignore"):
         expected = encode_given_scale(rest[None], usable, fmt, profile, steps, bindings)[0].reshape(-1)
     fold = fold_zeros(fmt.element)

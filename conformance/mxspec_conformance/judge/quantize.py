@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import LegalRow, flag_nan, flag_nan_bytes, fold_zeros, is_lowest_allowed, legal_rows
+from mxspec.acceptance import LegalRow, flag_nan, flag_nan_codes, fold_zeros, is_lowest_allowed, legal_rows
+from mxspec.elements import code_dtype
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import BlockFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
@@ -135,7 +136,7 @@ def judge_observed(
 def _keeps_nan(seen: Observed, fmt: BlockFormat) -> bool:
     """Whether every NaN is one still: what may be wrong is the scale, and what became of the other lanes."""
     lost = ~flag_nan(fmt.element)[seen.codes[np.isnan(seen.case.x)]]
-    return not lost.any() or bool(flag_nan_bytes(fmt.scale)[seen.scales].all())
+    return not lost.any() or bool(flag_nan_codes(seen.scales, fmt.scale).all())
 
 
 def _special_topic(case: QuantizeCase) -> str:
@@ -149,7 +150,7 @@ def _is_open_zero(seen: Observed, fmt: BlockFormat, profile: Profile) -> bool:
     if profile.kind is not Kind.NORMATIVE or not fmt.has_tensor_scale:
         return False
     zeros = not fold_zeros(fmt.element)[seen.codes].any()
-    return bool(zeros and not flag_nan_bytes(fmt.scale)[seen.scales].any())
+    return bool(zeros and not flag_nan_codes(seen.scales, fmt.scale).any())
 
 
 #: The topic of blocks whose scale lies at the lower end of the range, or below.
@@ -162,7 +163,7 @@ def _judge_low_end(seen: Observed, fmt: BlockFormat, topic: str, scorecard: Scor
     Implementations take the next scale, which is a normal float32, or give zeros.
     """
     case, scales = seen.case, seen.scales.reshape(-1)
-    flushed = not fold_zeros(fmt.element)[seen.codes].any() and bool((scales < 0xFF).all())
+    flushed = not fold_zeros(fmt.element)[seen.codes].any() and not flag_nan_codes(scales, fmt.scale).any()
     moved = bool((scales == 1).all())
     lost = flushed and not _underflows(seen, fmt)
     if not (moved or lost):
@@ -177,11 +178,11 @@ def _underflows(seen: Observed, fmt: BlockFormat) -> bool:
     return bool(np.abs(seen.case.x.astype(np.float64)).max() <= smallest / 2)
 
 
-def as_answer(row: LegalRow) -> Answer:
+def as_answer(row: LegalRow, fmt: BlockFormat) -> Answer:
     """A legal answer for one block, as the vectors have it."""
     return Answer(
-        scale=np.array([row.scale], np.uint8), scale_max=np.array([row.scale_max], np.uint8), codes=np.array(row.codes, np.uint8),
-        mask=np.array(row.mask, np.uint8), nan_lanes=row.nan_lanes,
+        scale=np.array([row.scale], code_dtype(fmt.scale)), scale_max=np.array([row.scale_max], code_dtype(fmt.scale)),
+        codes=np.array(row.codes, np.uint8), mask=np.array(row.mask, np.uint8), nan_lanes=row.nan_lanes,
     )  # fmt: skip
 
 
@@ -198,7 +199,7 @@ def fails_topic(seen: Observed, topic: str, fmt: BlockFormat, profile: Profile) 
     with np.errstate(all="ignore"):
         t = mxspec.quantize(case.x, fmt, profile=profile, tensor_scale=native_scale(profile, case.tensor))
     rows = legal_rows(case.x.reshape(-1), fmt, profile, int(t.scales.reshape(-1)[0]), t.codes.reshape(-1))
-    answers = tuple(map(as_answer, rows))
+    answers = tuple(as_answer(row, fmt) for row in rows)
     scorecard = Scorecard("quantize", fmt.name)
     judge_observed(replace(seen, case=replace(case, answers={profile.id: answers})), fmt, profile, scorecard, naming=False)
     found = scorecard.tallies.get(topic)
@@ -228,9 +229,9 @@ def judge_lanes(members: Sequence[Observed], fmt: BlockFormat, profile: Profile,
     x = np.concatenate(blocks)
     codes = np.concatenate([as_blocks(m.case, fmt, m.codes, divided=False) for m in members])
     scales = np.concatenate([as_blocks(m.case, fmt, m.scales, divided=True) for m in members])
-    finite = scales < fmt.scale.code_count - 1 if fmt.scale.nan_code == fmt.scale.code_count - 1 else scales <= fmt.scale.max_code
+    finite = scales <= fmt.scale.max_code
     steps, bindings = bind_profile(profile, members[0].case.tensor)
-    usable = np.minimum(scales, fmt.scale.code_count - 1).astype(np.uint8)
+    usable = np.minimum(scales, fmt.scale.code_count - 1).astype(scales.dtype)
     expected, scaled = encode_given_scale(x, usable, fmt, profile, steps, bindings)
     classes = classify_lanes(scaled, x, element)
     fold = fold_zeros(element)
@@ -342,7 +343,7 @@ def identical_profiles(seen: Sequence[Observed], fmt: BlockFormat, profiles: Seq
 
 def _identical(answer: Answer, seen: Observed, fmt: BlockFormat, profile: Profile) -> bool:
     if profile.unspecified_scale_sign_bit and (seen.scales & fmt.scale.code_count).any():
-        seen = replace(seen, scales=seen.scales & np.uint8(fmt.scale.code_count - 1))
+        seen = replace(seen, scales=seen.scales & seen.scales.dtype.type(fmt.scale.code_count - 1))
     if (
         profile.unspecified_nan_block_codes
         and answer.scale.size == 1

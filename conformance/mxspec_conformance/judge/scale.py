@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan_bytes
+from mxspec.acceptance import flag_nan_codes
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.failure import describe_bits, describe_case, explain_scale, make_snippet
@@ -122,7 +122,6 @@ def weigh_wrong_scales(results: Sequence[ObservedScales], profile: str, *, silen
 
 def scales_identical(results: Sequence[ObservedScales], fmt: BlockFormat, profile: Profile) -> bool:
     """Whether every scale byte returned is the profile's; where it leaves NaN blocks open, any NaN for a NaN."""
-    nan = flag_nan_bytes(fmt.scale)
     for item in results:
         case, returned = item.case, item.returned
         if profile.id not in case.answers:
@@ -134,7 +133,7 @@ def scales_identical(results: Sequence[ObservedScales], fmt: BlockFormat, profil
         expected = case.answers[profile.id]
         same = returned == expected
         if profile.unspecified_nan_block_codes:
-            same |= nan[returned] & nan[expected]
+            same |= flag_nan_codes(returned, fmt.scale) & flag_nan_codes(expected, fmt.scale)
         if not same.all():
             return False
     return True

@@ -35,6 +35,7 @@ class Bounds:
 
     floors: Mapping[TensorScales | None, Bound] = field(default_factory=dict)
     ceilings: Mapping[TensorScales | None, Bound] = field(default_factory=dict)
+    fmt: BlockFormat | None = None
 
     def within(self, amax: Bits, tensor: TensorScales | None) -> npt.NDArray[np.bool_]:
         """Whether maxima (bits of float32) lie between the floor and the ceiling, or are zero."""
@@ -50,15 +51,17 @@ class Bounds:
         """For people; empty where there is none."""
         ends = (("floored", self.floors, "below"), ("capped", self.ceilings, "above"))
         return "; ".join(
-            f"scale {what} at byte {_list_bytes(found)}, for every amax {where} {_list_maxima(found)}"
+            f"scale {what} at {_list_scales(found, self.fmt)}, for every amax {where} {_list_maxima(found)}"
             for what, found, where in ends
             if found
         )
 
 
-def _list_bytes(found: Mapping[TensorScales | None, Bound]) -> str:
+def _list_scales(found: Mapping[TensorScales | None, Bound], fmt: BlockFormat | None) -> str:
     low, high = min(b.byte for b in found.values()), max(b.byte for b in found.values())
-    return f"{low:02x}" if low == high else f"{low:02x} to {high:02x}"
+    if fmt is not None and fmt.scale.bits > 8:
+        return f"{np.uint32(low).view(np.float32):.4g}"
+    return f"byte {low:02x}" if low == high else f"byte {low:02x} to {high:02x}"
 
 
 def _list_maxima(found: Mapping[TensorScales | None, Bound]) -> str:
@@ -76,7 +79,7 @@ def find_bounds(results: Sequence[ObservedScales], fmt: BlockFormat, profile: Pr
         ceiling = _find_end(amax[::-1], -returned[::-1].astype(int), -expected[::-1].astype(int))
         if ceiling and -ceiling.byte != fmt.scale.nan_code:
             ceilings[tensor] = Bound(-ceiling.byte, ceiling.amax)
-    return Bounds(floors, ceilings)
+    return Bounds(floors, ceilings, fmt)
 
 
 def _find_end(amax: Bits, returned: npt.NDArray[np.int_], expected: npt.NDArray[np.int_]) -> Bound | None:

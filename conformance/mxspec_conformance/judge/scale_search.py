@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
@@ -159,15 +159,15 @@ def _errors(
     """The errors [kind, candidate, block] of each candidate scale, with elements as the profile rounds them, or as given."""
     steps, bindings = bind_profile(profile, blocks.tensor)
     rule = None if rounding is None else steps.element.with_rounding(rounding)
-    values, factors = decode_table(fmt.element).astype(np.float64), decode_table(fmt.scale).astype(np.float64)
+    values = decode_table(fmt.element).astype(np.float64)
     unit = 1.0 if blocks.tensor is None else blocks.tensor.value("decode")
     x = blocks.x.astype(np.float64)
     found = np.empty((len(ErrorKind), len(offsets), len(x)))
     for i, offset in enumerate(offsets):
-        scales = (blocks.expected.astype(int) + offset).astype(np.uint8)
+        scales = (blocks.expected.astype(int) + offset).astype(blocks.expected.dtype)
         with np.errstate(all="ignore"):
             codes = encode_given_scale(blocks.x, scales, fmt, profile, steps, bindings, rule)[0]
-            scale = factors[scales][:, None] * unit
+            scale = decode_codes(scales, fmt.scale).astype(np.float64)[:, None] * unit
             error = np.abs(values[codes] - x / scale) * scale  # in units of the block, so that nothing under- or overflows
             largest = np.abs(x).max(axis=1, keepdims=True)
             error = error / largest

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from mxspec.elements import code_dtype
 from mxspec.formats import get_block
 from mxspec_conformance.targets.capabilities import ShapeLimits
 from mxspec_conformance.targets.errors import REFUSALS, CallError
@@ -97,7 +98,7 @@ def _ask(session: TargetSession, function: str, name: str, shape: tuple[int, int
     arguments: tuple[Any, ...] = ((number % 61 - 30).astype(np.float32) / 8, name)
     if function == "dequantize":
         codes = (number % (fmt.element.max_code + 1)).astype(np.uint8)
-        arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, np.uint8), name)
+        arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, code_dtype(fmt.scale)), name)
     try:
         answer = session.call(function, *arguments, **extra)
     except CallError as error:

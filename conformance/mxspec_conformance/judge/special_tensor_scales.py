@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.formats import BlockFormat
 from mxspec_conformance.counterexample.evidence import show_code, show_value
 from mxspec_conformance.judge.invariance.reach import LOCAL, REFUSALS
@@ -66,7 +66,7 @@ def judge_special_tensor_scales(session: TargetSession, fmt: BlockFormat, scorec
     if session.transport not in LOCAL or not session.capabilities.has("dequantize", "tensor_scale"):
         return first
     codes, scales = rotated_table(fmt)
-    factors, values = decode_table(fmt.scale)[scales], decode_table(fmt.element)[codes]
+    factors, values = decode_codes(scales, fmt.scale), decode_table(fmt.element)[codes]
     ordinary = (values != 0) & np.isfinite(values) & (np.isfinite(factors) & (factors != 0))[:, None]
     for special in SPECIALS:
         label = f"every code under a tensor scale of {special.name}"

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 import mxspec
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.formats import get_block
 from mxspec_conformance.kits.choosing import chosen_blocks
 from mxspec_conformance.kits.golden import RULES, Block, Kit, find_kills
@@ -116,7 +116,7 @@ def find_topics(words: np.ndarray[tuple[int, ...], np.dtype[np.uint32]], fmt: st
         met.add("scale-clamp")
     if (top < 0x7F7FFFFF and quantize(1)[0] != scale) or (top and quantize(-1)[0] != scale):
         met.add("scale-boundary")
-    factor = Fraction(float(decode_table(block.scale)[scale]))
+    factor = Fraction(float(decode_codes(scale, block.scale)))
     values = sorted({abs(Fraction(float(v))) for v in decode_table(block.element) if np.isfinite(v)})
     middles = {(a + b) / 2 * factor for a, b in itertools.pairwise(values)}
     for word, code in zip(magnitudes.tolist(), codes, strict=True):

@@ -90,7 +90,7 @@ def _ask_maxima(case: ScaleCase, refusal: NoAnswer, call: Callable[[Sequence[Sca
     failure = next((a for a, known in zip(answers, offered, strict=True) if known and isinstance(a, NoAnswer)), None)
     taken, refused = np.flatnonzero(offered).tolist(), np.flatnonzero(~np.array(offered)).tolist()
     if taken:
-        part = np.array([answers[lane] for lane in taken], np.uint8) if failure is None else failure
+        part = np.array([answers[lane] for lane in taken]) if failure is None else failure
         yield ObservedScales(case.keep(taken), part)
     if refused:
         yield ObservedScales(case.keep(refused) if taken else case, refusal)

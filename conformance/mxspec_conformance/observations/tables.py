@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan_bytes
+from mxspec.acceptance import flag_nan_codes
 from mxspec.formats import BlockFormat, get_block
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.quantize import refuse_tensor, tensor_argument
@@ -77,7 +77,7 @@ def rotated_table(fmt: BlockFormat) -> tuple[Codes, Codes]:
 def observe_tables(session: TargetSession, fmt: str) -> list[ObservedTable]:
     """The target's values for each table [n, k]."""
     codes, scales = rotated_table(get_block(fmt))
-    is_nan_scale = flag_nan_bytes(get_block(fmt).scale)[scales]
+    is_nan_scale = flag_nan_codes(scales, get_block(fmt).scale)
     results: list[ObservedTable] = []
     dtype = ""
     for case in load_table_cases(fmt):

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.acceptance import fold_zeros, is_lowest_allowed
+from mxspec.acceptance import flag_nan_codes, fold_zeros, is_lowest_allowed
+from mxspec.elements import ScaleCodes
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile, QuantizationSteps
@@ -33,8 +34,8 @@ class PairAnswers:
     space: PairSpace
     #: The tensor scale in its three kinds, or None for the one-level form.
     tensor: TensorScales | None = None
-    #: Scale byte of every maximum.
-    scales: Codes = field(init=False)
+    #: Scale code of every maximum.
+    scales: ScaleCodes = field(init=False)
     #: Whether a code follows from scale byte and element alone; else rows are computed for each maximum.
     tabulated: bool = field(init=False)
     _native: TensorScale | None = field(init=False)
@@ -47,7 +48,7 @@ class PairAnswers:
         self._native = native_scale(profile, self.tensor)
         self._steps = profile.steps(with_tensor_scale=self._native is not None)
         self._bindings = {} if self._native is None else dict(bind_arrays(profile, self._native))
-        self.tabulated = not self._steps.needs_maximum
+        self.tabulated = not self._steps.needs_maximum and self.fmt.scale.bits <= 8
         blocks = np.zeros((self.space.largest + 1, self.space.k), np.float32)
         blocks[:, 0] = as_float32(np.arange(self.space.largest + 1, dtype=np.uint16), self.space.dtype)
         self.scales = self.quantize(blocks)[0]
@@ -60,7 +61,7 @@ class PairAnswers:
 
     def given(self, x: npt.NDArray[np.float32], scales: Codes) -> tuple[Codes, npt.NDArray[Any]]:
         """Codes [n, k] under stored scale bytes [n], and the quotients."""
-        usable = np.minimum(scales, self.fmt.scale.code_count - 1).astype(np.uint8)
+        usable = np.minimum(scales, self.fmt.scale.code_count - 1).astype(scales.dtype)
         with np.errstate(all="ignore"):
             return encode_given_scale(x, usable, self.fmt, self.profile, self._steps, self._bindings)
 
@@ -75,7 +76,7 @@ class PairAnswers:
 
     def _row_of_byte(self, byte: int) -> Codes:
         x = as_float32(np.arange(1 << 16, dtype=np.uint16), self.space.dtype).reshape(-1, self.space.k)
-        codes, _ = self.given(x, np.full(len(x), byte, np.uint8))
+        codes, _ = self.given(x, np.full(len(x), byte, self.scales.dtype))
         return np.ascontiguousarray(codes).reshape(-1)
 
     def _row_of_maximum(self, maximum: int) -> Codes:
@@ -117,7 +118,7 @@ class PairAnswers:
         open_lanes = np.zeros(codes.shape, bool)
         if self.profile.kind is not Kind.NORMATIVE or self.fmt.has_tensor_scale:
             return open_lanes
-        zero = ~x.any(axis=1) & (scales < 0xFF)
+        zero = ~x.any(axis=1) & ~flag_nan_codes(scales, self.fmt.scale)
         open_lanes[zero] = self.folds[codes[zero]] == 0
         if self.fmt.element.twos_complement:
             _, scaled = self.given(x, scales)

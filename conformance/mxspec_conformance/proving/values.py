@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.elements import code_dtype
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign.values import Codes, expect_values, find_wrong_values
@@ -27,7 +28,7 @@ def code_rows(fmt: BlockFormat) -> Codes:
 def value_blocks(fmt: BlockFormat, byte: int) -> tuple[Codes, Codes]:
     """Codes [n, k] and scales [n, 1] of one scale byte."""
     rows = code_rows(fmt)
-    return rows, np.full((len(rows), 1), byte, np.uint8)
+    return rows, np.full((len(rows), 1), byte, code_dtype(fmt.scale))
 
 
 def compare_values(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.elements import ScaleCodes, code_dtype
 from mxspec.formats import get_block
 from mxspec.profiles import get_profile
 from mxspec.stepfunctions import StepFunction, digest_bytes, scale_steps
@@ -23,6 +24,7 @@ from mxspec_conformance.proving.lanes import probe_lanes
 from mxspec_conformance.proving.pairs import PairSpace, Patterns, as_float32, as_floats
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.build_dequantize import list_scales
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 #: Blocks of one call.
@@ -119,7 +121,7 @@ def prove_pairs(session: TargetSession, job: Job, first: int, last: int) -> Resu
     """All elements of the maxima from first to last."""
     answers = pair_answers(job)
     patterns = answers.space.inputs(first, last)
-    scales, codes = np.empty(len(patterns), np.uint8), np.empty(patterns.shape, np.uint8)
+    scales, codes = np.empty(len(patterns), code_dtype(answers.fmt.scale)), np.empty(patterns.shape, np.uint8)
     started = time.perf_counter()
     for start in range(0, len(patterns), CALL_BLOCKS):
         part = slice(start, start + CALL_BLOCKS)
@@ -131,9 +133,9 @@ def prove_pairs(session: TargetSession, job: Job, first: int, last: int) -> Resu
     }  # fmt: skip
 
 
-def _ask_maxima(session: TargetSession, job: Job, bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+def _ask_maxima(session: TargetSession, job: Job, bits: npt.NDArray[np.uint32]) -> ScaleCodes:
     k, extra = get_block(job.fmt).k, _extra(session, job.tensor)
-    scales = np.empty(len(bits), np.uint8)
+    scales = np.empty(len(bits), code_dtype(get_block(job.fmt).scale))
     for start in range(0, len(bits), CALL_BLOCKS):
         part = slice(start, start + CALL_BLOCKS)
         scales[part] = session.call("quantize", maxima.maxima_blocks(bits[part], k), job.fmt, **extra)[1][:, 0]
@@ -172,16 +174,17 @@ def prove_maxima(session: TargetSession, job: Job, chunk: int) -> Result:
 
 
 def prove_values(session: TargetSession, job: Job) -> Result:
-    """Every code under every scale byte."""
+    """Every code under every scale byte, of float32 scales under those of `list_scales`."""
     fmt, profile = get_block(job.fmt), get_profile(job.profile, job.fmt)
     extra, tensor = _extra(session, job.tensor), tensor_scales(job.tensor)
     total: Result = {}
     compared = 0
-    for byte in range(fmt.scale.code_count):
+    every = list_scales(fmt.scale)
+    for byte in every:
         codes, scales = values.value_blocks(fmt, byte)
         got = session.call("dequantize", codes, scales, fmt.name, **extra)
         compared += got.size
         for kind, entry in values.compare_values(fmt, profile, tensor, codes, scales, got).items():
             known = total.setdefault(kind, {"count": 0, "first": entry["first"]})
             known["count"] += entry["count"]
-    return {"values": compared, "bytes": fmt.scale.code_count, "wrong": total or None}
+    return {"values": compared, "bytes": len(every), "wrong": total or None}

@@ -17,7 +17,7 @@ from mxspec_conformance.targets.arrays import NIBBLES, from_target_array, laid_s
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
-from mxspec_conformance.targets.interface import Call, Expected, Form, Operation, Shape
+from mxspec_conformance.targets.interface import Call, Expected, Form, Operation, Shape, has_float_scales
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 
@@ -41,16 +41,22 @@ class TargetArray:
     @property
     def layout(self) -> str | None:
         """The layout in which its items lie; None: one to a byte, by rows."""
+        layout: str | None
         match self.form:
             case Form.BLOCK_CODES:
                 layout = self.capabilities.layout_of(self.call["format"])
             case Form.BLOCK_SCALES:
-                layout = self.capabilities.scale_layout
+                layout = None if self.is_float else self.capabilities.scale_layout
             case Form.KEPT | Form.METADATA as form:
                 layout = (self.capabilities.sparse_layout or (UNPACKED, UNPACKED))[form is Form.METADATA]
             case _:
                 return None
         return None if layout in (UNPACKED, ROW_MAJOR) else layout
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is scales that are float32."""
+        return self.form is Form.BLOCK_SCALES and has_float_scales(self.call["format"])
 
     @property
     def word(self) -> str:
@@ -63,6 +69,8 @@ class TargetArray:
         """The judge's items as the target takes them. Raises NotImplementedError where its layout does not hold their shape."""
         if self.form is Form.AFFINE_CODES:
             return read_operand(self.call["affine"]).give(items)
+        if self.is_float:
+            return items.view(np.float32)
         if self.layout is None:
             return items
         return lay_codes(items, self.layout) if self.form is Form.BLOCK_CODES else lay_scales(items, self.layout)
@@ -79,6 +87,8 @@ class TargetArray:
         if self.form is Form.AFFINE_CODES:
             operand = read_operand(self.call["affine"])
             return (np.uint32 if operand.words else dtype), operand.shapes(shape)[0]
+        if self.is_float:
+            return np.float32, shape
         if self.layout is None:
             return dtype, shape
         size = laid_size(shape, self.layout)
@@ -114,7 +124,7 @@ class TargetArray:
                 return read_offsets(array, read_operand(self.call["affine"]).format)
         return read_bytes(array, self.name)
 
-    def _take_block(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[np.uint8]:
+    def _take_block(self, array: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
         """Codes or scales that `quantize` returned."""
         x, axis, layout = self.call["x"], self.call.get("axis", -1), self.layout
         if not -x.ndim <= axis < x.ndim:
@@ -124,6 +134,8 @@ class TargetArray:
             raise BadReturn(self._describe_shape(array, shape))
         if array.size > MOST * max(x.size, 1024):
             raise BadReturn(f"{self.name} have shape {array.shape} for x of shape {x.shape}")
+        if self.is_float:
+            return read_float_scales(array)
         if layout is None or layout in NIBBLES or self.form is Form.BLOCK_SCALES:
             array = read_bytes(array, self.name)
         else:
@@ -182,6 +194,15 @@ def read_bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:
         return np.ascontiguousarray(a).view(np.uint8)
     hint = f", as in {what}.astype(np.uint8)" if a.dtype.kind in "iu" else ""
     raise BadReturn(f"{what} have dtype {a.dtype}; return uint8{hint}")
+
+
+def read_float_scales(a: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
+    """The bits of float32 scales, of NaN those of the canonical one. Raises BadReturn for another dtype."""
+    if a.dtype == np.uint32:  # their bits, as `mxspec.quantize` has them
+        a = a.view(np.float32)
+    if a.dtype != np.float32:
+        raise BadReturn(f"scales have dtype {a.dtype}; return float32")
+    return np.where(np.isnan(a), np.float32(np.nan), a).view(np.uint32)
 
 
 def flat_bytes(returned: Any, function: str) -> npt.NDArray[np.uint8]:

@@ -157,6 +157,11 @@ def _blocks(part: int) -> Callable[[Shape, Call], Shape]:
     return shape_of
 
 
+def has_float_scales(fmt: str) -> bool:
+    """Whether a block format's scales are float32; the judge has their bits, a target the numbers."""
+    return get_block(fmt).scale.bits > 8
+
+
 def _affine(call: Call) -> AffineFormat:
     return read_operand(call["affine"]).format
 
@@ -206,7 +211,9 @@ OPERATIONS: dict[str, Operation] = {
             name="quantize", arguments=("x", "format"),
             options=("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
             outputs=(
-                Output("codes", Form.BLOCK_CODES, shape=_blocks(0)), Output("scales", Form.BLOCK_SCALES, shape=_blocks(1)),
+                Output("codes", Form.BLOCK_CODES, shape=_blocks(0)), Output(
+                    "scales", Form.BLOCK_SCALES, lambda call: np.uint32 if has_float_scales(call["format"]) else np.uint8, _blocks(1)
+                ),
             ),
         ),
         Operation(

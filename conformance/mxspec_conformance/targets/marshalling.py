@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan_bytes
+from mxspec.acceptance import flag_nan_codes
 from mxspec.environment import describe_changes
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
@@ -317,7 +317,7 @@ def _settled_bytes(function: str, args: Sequence[Any], answer: Any) -> list[byte
     """The bytes of an answer, without the codes that mean nothing: those under a scale that is NaN may be what lay in memory."""
     if function == "quantize":
         codes, scales = answer
-        lost = flag_nan_bytes(get_block(args[1]).scale)[scales]
+        lost = flag_nan_codes(scales, get_block(args[1]).scale)
         if lost.any() and codes.ndim == scales.ndim:
             edges = [-(-whole // part) for whole, part in zip(codes.shape, scales.shape, strict=True)]
             for axis, edge in enumerate(edges):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
+from mxspec.elements import ScaleCodes
 from mxspec.elements_given_scale import scale_lanes
+from mxspec.formats import ScaleFormat
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 from mxspec_conformance.fuzzing.subject import Coverage
 
@@ -31,6 +34,16 @@ class Reach(StrEnum):
     CODES_UNDER_SCALES = "codes under scale bytes"
 
 
+def place_scales(scales: ScaleCodes, scale: ScaleFormat) -> npt.NDArray[np.intp]:
+    """Where scale codes are counted: each byte by itself, float32 scales by their binade."""
+    return scales.astype(np.intp) >> (0 if scale.bits <= 8 else scale.mantissa_bits)
+
+
+def count_scale_places(scale: ScaleFormat) -> int:
+    """How many places `place_scales` has."""
+    return scale.code_count >> (0 if scale.bits <= 8 else scale.mantissa_bits)
+
+
 def _sizes(space: SampleSpace) -> dict[str, int]:
     element, k = space.fmt.element, space.fmt.k
     return {
@@ -39,7 +52,7 @@ def _sizes(space: SampleSpace) -> dict[str, int]:
         Reach.ABOVE_TIES: 2 * len(space.ties),
         Reach.VALUES: 2 * len(space.values),
         Reach.CODES: element.code_count * k,
-        Reach.SCALES: space.fmt.scale.code_count,
+        Reach.SCALES: count_scale_places(space.fmt.scale),
         Reach.BINADES: 255,
         Reach.LANES: k,
         **({Reach.PAIRS: 512} if element.bits == 4 else {}),
@@ -60,7 +73,7 @@ class BlockCoverage(Coverage):
         element, k = space.fmt.element, space.fmt.k
         with np.errstate(all="ignore"):
             scaled, _ = scale_lanes(
-                x, np.minimum(scales, space.fmt.scale.code_count - 1).astype(np.uint8), space.fmt, space.profile,
+                x, np.minimum(scales, space.fmt.scale.code_count - 1).astype(scales.dtype), space.fmt, space.profile,
                 space.steps, space.bindings,
             )  # fmt: skip
             quotient = np.abs(scaled.astype(np.float64))
@@ -78,7 +91,7 @@ class BlockCoverage(Coverage):
             self.hit[Reach.VALUES][(value * 2 + sign)[space.values[value] == quotient]] = True
         usable = np.minimum(codes, element.code_count - 1).astype(np.intp)
         self.hit[Reach.CODES][(usable * k + np.arange(k)).reshape(-1)] = True
-        self.hit[Reach.SCALES][scales[scales < space.fmt.scale.code_count]] = True
+        self.hit[Reach.SCALES][place_scales(scales[scales < space.fmt.scale.code_count], space.fmt.scale)] = True
         magnitude = np.abs(x).view(np.uint32)
         largest = magnitude.max(axis=1)
         self.hit[Reach.BINADES][largest >> 23] = True

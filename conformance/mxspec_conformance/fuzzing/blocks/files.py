@@ -20,8 +20,9 @@ from mxspec_conformance.fuzzing.blocks.values import expect_values, look_at_valu
 from mxspec_conformance.fuzzing.subject import Replayed, Restart
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.cases import read_scale_codes
 from mxspec_vectors.compact import expand, pack
-from mxspec_vectors.entries import code_digits, hex_floats, hex_words, row_entry
+from mxspec_vectors.entries import code_digits, hex_floats, hex_words, row_entry, scale_digits
 from mxspec_vectors.files import VERSION, Document, case_id, parse, render
 from mxspec_vectors.reading import read_regular
 from mxspec_vectors.verify import load_schema
@@ -111,7 +112,7 @@ def _tensor_of(space: SampleSpace) -> dict[str, Any]:
 
 
 def _write_stored(space: SampleSpace, scales: Any, codes: Any) -> tuple[str, str]:
-    return hex_words(scales.reshape(-1), 2), hex_words(codes.reshape(-1), code_digits(space.fmt))
+    return hex_words(scales.reshape(-1), scale_digits(space.fmt)), hex_words(codes.reshape(-1), code_digits(space.fmt))
 
 
 def read_findings(path: Path) -> Document:
@@ -178,7 +179,7 @@ def _read_blocks(document: Document, case: dict[str, Any]) -> npt.NDArray[np.flo
 def _read_stored(document: Document, case: dict[str, Any]) -> tuple[Any, Any]:
     digits, text = code_digits(get_block(document["format"])), case["codes"]
     codes = np.array([int(text[i : i + digits], 16) for i in range(0, len(text), digits)], np.uint8)
-    scales = np.frombuffer(bytes.fromhex(case["scales"]), np.uint8)
+    scales = read_scale_codes(case["scales"], get_block(document["format"]))
     return codes.reshape(case["shape"]), scales.reshape(case["shape"][0], -1)
 
 

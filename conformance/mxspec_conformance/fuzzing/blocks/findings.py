@@ -24,6 +24,7 @@ from mxspec_conformance.fuzzing.subject import Finding, Progress, Reduced, Resta
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.build_dequantize import list_scales
 from mxspec_vectors.cases import QuantizeCase
 
 #: Findings that are reported, mismatches that are tried to find them, and the time after which no other is tried.
@@ -162,7 +163,7 @@ def _draw(job: BlockJob, block: Float32s, pattern: CallPattern, seen: ObservedMi
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(codes[0, i]):02x}" for i in lanes}},
         returned={"scale": f"{seen.scale:02x}", "codes": {f"lane {i}": f"{int(returned[i]):02x}" for i in lanes}},
         steps=steps,
-        also=name_equals(space.fmt, space.profile, block[None], space.entry, np.array([[seen.scale]], np.uint8), returned[None]),
+        also=name_equals(space.fmt, space.profile, block[None], space.entry, np.array([[seen.scale]], scales.dtype), returned[None]),
         snippet=make_snippet(case, space.fmt, space.profile, want_scale),
     )
 
@@ -189,8 +190,8 @@ def _reduce_values(job: BlockJob, mismatch: Mismatch, session: TargetSession) ->
     code, byte = int(block[lane]), int(scale[0])
     shown = [i for i in range(len(block)) if values.look_alone(session, space, np.roll(alone, i - lane), scale, i)]
     other_scales = [
-        s for s in range(space.fmt.scale.code_count)
-        if values.look_alone(session, space, alone, np.array([s], np.uint8), lane)
+        s for s in list_scales(space.fmt.scale)
+        if values.look_alone(session, space, alone, np.array([s], scale.dtype), lane)
     ]  # fmt: skip
     lanes = tuple(shown) if 0 < len(shown) < len(block) else None
     under = tuple(other_scales) if 0 < len(other_scales) <= 8 else None

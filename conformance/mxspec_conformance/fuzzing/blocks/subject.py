@@ -13,7 +13,7 @@ from mxspec_conformance.campaign.profile import find_profile, nearest_profile
 from mxspec_conformance.campaign.verdicts import judge_count
 from mxspec_conformance.counterexample.mismatch import Mismatch
 from mxspec_conformance.fuzzing.blocks.batch import ask_batch
-from mxspec_conformance.fuzzing.blocks.coverage import BlockCoverage, Reach
+from mxspec_conformance.fuzzing.blocks.coverage import BlockCoverage, Reach, count_scale_places
 from mxspec_conformance.fuzzing.blocks.files import make_files, replay_cases
 from mxspec_conformance.fuzzing.blocks.findings import BlockFinding, Sighting, reduce_mismatches
 from mxspec_conformance.fuzzing.blocks.job import BlockJob
@@ -163,7 +163,7 @@ def conclude(request: Request, jobs: Sequence[BlockJob], batches: Sequence[tuple
 def _empty_coverage(job: BlockJob) -> Coverage:
     fmt = job.block_format
     if job.decodes:
-        return Coverage.of_sizes({Reach.CODES_UNDER_SCALES: fmt.scale.code_count << fmt.element.bits})
+        return Coverage.of_sizes({Reach.CODES_UNDER_SCALES: count_scale_places(fmt.scale) << fmt.element.bits})
     return BlockCoverage.empty(job.space)
 
 

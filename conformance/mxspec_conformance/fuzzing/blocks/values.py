@@ -7,28 +7,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.elements import code_dtype
 from mxspec.formats import BlockFormat
 from mxspec_conformance.campaign import values
 from mxspec_conformance.counterexample.calls import CALL_SIZES, scale_argument
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.mismatch import Part
 from mxspec_conformance.counterexample.sample_space import Codes, SampleSpace
-from mxspec_conformance.fuzzing.blocks.coverage import Reach
+from mxspec_conformance.fuzzing.blocks.coverage import Reach, count_scale_places, place_scales
 from mxspec_conformance.fuzzing.blocks.job import PER_BATCH, PER_CALL, BlockJob
 from mxspec_conformance.fuzzing.subject import Result, note_no_answer
 from mxspec_conformance.targets.errors import CallError, FailureKind
 from mxspec_conformance.targets.sessions import TargetSession
+from mxspec_vectors.build_dequantize import list_scales
 
 Floats = npt.NDArray[np.float32]
 
 
 def draw_codes(fmt: BlockFormat, n: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
-    """Codes [n, k] and scales [n, 1]: every scale byte as often as any other; blocks of any codes, of few, of one."""
+    """Codes [n, k] and scales [n, 1]: every scale (of float32 those of `list_scales`) as often as any other; blocks of any codes, of few, of one."""
     codes = rng.integers(0, fmt.element.code_count, (n, fmt.k))
     few = rng.random(n) < 0.3
     codes[few] = np.where(rng.random((int(few.sum()), fmt.k)) < 0.1, codes[few], rng.integers(0, 2) * fmt.element.sign_bit)
-    scales = (np.arange(n) + rng.integers(0, 1 << 16)) % fmt.scale.code_count
-    return codes.astype(np.uint8), rng.permutation(scales).astype(np.uint8)[:, None]
+    every = np.array(list_scales(fmt.scale))
+    scales = every[(np.arange(n) + rng.integers(0, 1 << 16)) % len(every)]
+    return codes.astype(np.uint8), rng.permutation(scales).astype(code_dtype(fmt.scale))[:, None]
 
 
 def draw_value_calls(job: BlockJob, number: int) -> tuple[Codes, Codes, list[npt.NDArray[np.intp]]]:
@@ -98,8 +101,8 @@ def ask_values(session: TargetSession, job: BlockJob, number: int) -> Result:
                         "blocks": len(rows),
                     }
                 )  # fmt: skip
-    hit = np.zeros(space.fmt.scale.code_count << space.fmt.element.bits, np.bool_)
-    hit[(scales.astype(np.intp) << space.fmt.element.bits | codes).reshape(-1)] = True
+    hit = np.zeros(count_scale_places(space.fmt.scale) << space.fmt.element.bits, np.bool_)
+    hit[(place_scales(scales, space.fmt.scale) << space.fmt.element.bits | codes).reshape(-1)] = True
     return {
         "blocks": blocks, "elements": blocks * space.fmt.k, "calls": len(calls), "failing": failing,
         "mismatches": mismatches[:PER_BATCH], "coverage": {Reach.CODES_UNDER_SCALES.value: np.packbits(hit).tobytes().hex()},

@@ -64,4 +64,4 @@ def divide(rows: Sequence[Rows], fmt: BlockFormat, profile: Profile) -> Sequence
 
 def usable_scales(rows: Rows, fmt: BlockFormat) -> Codes:
     """The returned scale bytes; one that is no code of the format counts as the largest."""
-    return np.minimum(rows.scales, fmt.scale.code_count - 1).astype(np.uint8)
+    return np.minimum(rows.scales, fmt.scale.code_count - 1).astype(rows.scales.dtype)

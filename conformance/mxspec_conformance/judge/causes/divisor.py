@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.blocks import encode_elements
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes
 from mxspec.rounding import Overflow
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
 from mxspec_conformance.judge.causes.dividing import Divided
@@ -61,7 +61,7 @@ def _explains(seen: Seen, change: _Change) -> bool:
 def uncaught_zero(seen: Seen) -> Found | None:
     """Whether all that is wrong are the elements of blocks whose scale is zero, and these are one magnitude."""
     element = seen.fmt.element
-    if decode_table(seen.fmt.scale)[0] != 0:
+    if decode_codes(0, seen.fmt.scale) != 0:
         return None
     magnitudes: set[int] = set()
     answers = []

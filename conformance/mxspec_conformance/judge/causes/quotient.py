@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.formats import ElementFormat
 from mxspec.profiles.schema import Kind
@@ -150,7 +150,7 @@ def inexact_reciprocal(seen: Seen) -> Found | None:
         usable = usable_scales(r, fmt)
         with np.errstate(all="ignore"):
             expected, scaled = encode_given_scale(r.x, usable, fmt, seen.profile, steps, bindings)
-        wrong = (fold[expected] != fold[r.codes]) & (decode_table(fmt.scale)[usable] != 0)[:, None]
+        wrong = (fold[expected] != fold[r.codes]) & (decode_codes(usable, fmt.scale) != 0)[:, None]
         if not wrong.any():
             continue
         classes = classify_lanes(scaled, r.x, element)[wrong]

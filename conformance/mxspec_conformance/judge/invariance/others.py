@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mxspec.affine import Offset
 from mxspec.dot import PLAIN_DTYPES
+from mxspec.elements import code_dtype
 from mxspec.formats import BLOCKS, SCALES, get_block, get_scalar
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
@@ -118,7 +119,7 @@ def _of_blocks(capabilities: Capabilities, function: str, name: str) -> Iterator
     arguments: tuple[Any, ...] = (cast_input(x, capabilities.dtypes[0]), name)
     if function == "dequantize":
         codes = (np.arange(x.size) % fmt.element.code_count).astype(np.uint8).reshape(x.shape)
-        arguments = codes, np.full((ROWS, x.shape[1] // fmt.k), fmt.scale.max_code // 2, np.uint8), name
+        arguments = codes, np.full((ROWS, x.shape[1] // fmt.k), fmt.scale.max_code // 2, code_dtype(fmt.scale)), name
     yield Other(f"{function} {name}", function, arguments, extra)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan, flag_nan_bytes
+from mxspec.acceptance import flag_nan, flag_nan_codes
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import block_failure, keep_call
@@ -140,7 +140,7 @@ def _judge_nan_lanes(calls: BlockCalls, pool: Pool) -> None:
     lanes = codes[np.arange(fmt.k), np.arange(fmt.k)]
     scales = scales.reshape(-1)
     is_nan = flag_nan(fmt.element)
-    open_lanes = flag_nan(fmt.scale)[scales] | (is_nan[lanes] & is_nan[lanes[0]])
+    open_lanes = flag_nan_codes(scales, fmt.scale) | (is_nan[lanes] & is_nan[lanes[0]])
     wrong = (scales != scales[0]) | ((lanes != lanes[0]) & ~open_lanes)
     card.count("position", label, ok=not wrong.any())
     if wrong.any():
@@ -155,8 +155,7 @@ def _judge_nan_lanes(calls: BlockCalls, pool: Pool) -> None:
 def _differ(x: npt.NDArray[Any], got: Answers, want: Answers, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
     """Blocks [n] that differ; codes under a scale that is NaN are open, and so is its sign where it has one."""
     wrong: npt.NDArray[np.bool_] = (got != want).any(axis=1)
-    lost = flag_nan_bytes(fmt.scale)
-    wrong &= ~(lost[got[:, 0]] & lost[want[:, 0]])
+    wrong &= ~(flag_nan_codes(got[:, 0], fmt.scale) & flag_nan_codes(want[:, 0], fmt.scale))
     wrong[wrong] = ~flag_open(x[wrong], got[wrong], fmt)
     return wrong
 
@@ -232,7 +231,7 @@ def _in_tiles(session: TargetSession, pool: Pool, kind: str) -> Asked:
             want.append(got[(i + j) % 2])
     if kind == "NaN":
         _, alone = _ask(session, pool, base[1:2])
-        if flag_nan_bytes(pool.fmt.scale)[alone].all():
+        if flag_nan_codes(alone, pool.fmt.scale).all():
             want = [np.concatenate([np.broadcast_to(alone, (side, 1)), rows[:, 1:]], axis=1) for rows in want]
     return x.reshape(-1, k), np.concatenate(got), np.concatenate(want)
 

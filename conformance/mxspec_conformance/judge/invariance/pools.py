@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan_bytes, is_open
+from mxspec.acceptance import flag_nan_codes, is_open
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import Answered
 from mxspec_conformance.judge.invariance.history import Drawn
@@ -229,7 +229,7 @@ def flag_open(x: npt.NDArray[Any], got: npt.NDArray[np.uint8], fmt: BlockFormat)
 
     Codes under a scale that is NaN are open; so is what OCP MX leaves open, for its own formats.
     """
-    lost: Flags = flag_nan_bytes(fmt.scale)[got[:, 0]]
+    lost: Flags = flag_nan_codes(got[:, 0], fmt.scale)
     lost = lost & ~np.isfinite(x.astype(np.float32)).all(axis=1)
     if fmt.is_mx:
         with np.errstate(invalid="ignore"):  # signalling NaN

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import call_failure
@@ -169,7 +169,7 @@ def _list_powers(fmt: BlockFormat) -> tuple[npt.NDArray[np.uint8], npt.NDArray[n
         np.flatnonzero(np.isfinite(values) & (np.frexp(np.abs(np.nan_to_num(values)))[0] == 0.5)).astype(np.uint8)
         for values in (decode_table(fmt.element).astype(np.float64), decode_table(fmt.scale).astype(np.float64))
     )
-    positive = scales[decode_table(fmt.scale)[scales] > 0][-6:]
+    positive = scales[decode_codes(scales, fmt.scale) > 0][-6:]
     count = ROWS * BLOCKS
     chosen = codes[np.arange(count * fmt.k) * 3 % len(codes)].reshape(ROWS, -1)
     return chosen, positive[np.arange(count) % len(positive)].reshape(ROWS, -1)

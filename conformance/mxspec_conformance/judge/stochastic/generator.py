@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes
 from mxspec.formats import BlockFormat
 from mxspec_conformance.counterexample.evidence import show_code
 from mxspec_conformance.counterexample.failure import describe_bits
@@ -169,7 +169,7 @@ def _enter_contract(answer: Answer, fmt: BlockFormat, scorecard: Scorecard) -> N
     zeros = np.isin(answer.codes, answer.zeros)
     clear = answer.clear
     kinds = {
-        "zero-block": (zero_blocks, zeros & ~np.isnan(decode_table(fmt.scale)[np.minimum(answer.scales, fmt.scale.code_count - 1)])),
+        "zero-block": (zero_blocks, zeros & ~np.isnan(decode_codes(np.minimum(answer.scales, fmt.scale.code_count - 1), fmt.scale))),
         "overflow": (clear & beyond & ~zero_blocks, right),
         "exact": (clear & ~beyond & (answer.fractions == 0) & ~zero_blocks, right),
         "neighbour": (clear & ~beyond & (answer.fractions > 0) & ~zero_blocks, right),

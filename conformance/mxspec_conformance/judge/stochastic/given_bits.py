@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.elements import decode_table
+from mxspec.elements import code_dtype, decode_codes
 from mxspec.elements_given_scale import find_neighbours, scale_lanes
 from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Profile
@@ -149,7 +149,7 @@ def _judge_rows(session: TargetSession, fmt: BlockFormat, profile: Profile, rows
             scorecard.count_no_answer(TOPIC, rows.labels[i], answer)
     if answered:
         codes = np.stack([answers[i][0] for i in answered])
-        scales = np.array([answers[i][1] for i in answered], np.uint8)
+        scales = np.array([answers[i][1] for i in answered], code_dtype(fmt.scale))
         _enter(rows, answered, codes, scales, fmt, profile, capabilities, "", scorecard)
         _enter_scales(rows, answered, scales, scorecard)
     if len(answered) < len(answers):
@@ -190,7 +190,7 @@ def _list_allowed(
     scaled, low, high, fractions = _locate(rows.x[chosen], scales, fmt, profile, rows.tensor)
     must, may = goes_up(fractions, words, bits, rule)
     expected = np.where(must, high, low)
-    divisor = decode_table(fmt.scale)[scales][:, None]
+    divisor = decode_codes(scales, fmt.scale)[:, None]
     lowest = np.zeros(expected.shape, bool)
     if fmt.element.twos_complement:
         lowest = (expected == fmt.element.sign_bit + 1) & may_be_lowest(scaled, words, bits, rule)

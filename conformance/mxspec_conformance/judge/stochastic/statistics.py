@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes
 from mxspec.elements_given_scale import find_neighbours
 from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.stochastic.binomial import SLACK, BinomialTest
@@ -72,7 +72,7 @@ def read_answer(draws: Draws, codes: Codes, scales: Codes, fmt: BlockFormat) -> 
     """
     element = fmt.element
     each = np.repeat(scales, fmt.k, axis=-1)
-    divisors = decode_table(fmt.scale).astype(np.float64)[np.minimum(each, fmt.scale.code_count - 1)]
+    divisors = decode_codes(np.minimum(each, fmt.scale.code_count - 1), fmt.scale).astype(np.float64)
     with np.errstate(all="ignore"):
         quotients = draws.x / divisors
         usable = np.isfinite(divisors) & (divisors > 0) & (each < fmt.scale.code_count)

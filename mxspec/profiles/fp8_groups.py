@@ -1,0 +1,160 @@
+"""FP8 in groups of 128, as libraries quantize it: a floor, a division, and elements under the scale.
+
+They differ in what is floored (the maximum, or the scale) and where, in whether 448 divides or its reciprocal multiplies, in
+whether elements are divided by the scale or multiplied by its reciprocal, and in what a NaN does. Code of torch computes
+`tensor / 448` on a GPU as a product with the reciprocal, so that one line has two results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from mxspec.expressions import (
+    AMAX,
+    ONE,
+    SF,
+    ZERO,
+    Const,
+    Expr,
+    M,
+    Q,
+    X,
+    ceil_pow2,
+    const,
+    exact,
+    f32,
+    fmax,
+    fmin,
+    if_equal,
+    if_inf,
+    if_nan,
+    maximum,
+)  # fmt: skip
+from mxspec.formats import FLOAT32
+from mxspec.profiles.schema import AmaxNan, ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+
+#: Codes of float32 scales.
+_LEAST_NORMAL, _INFINITY = 0x00800000, 0x7F800000
+#: float32 of 1e-4, of 1e-10 and of 1 / (448 * 512).
+_FLOOR_4, _FLOOR_10, _LEAST_SCALE = Const(0x38D1B717), Const(0x2EDBE6FF), Const(0x36924925)
+_DIVIDE, _MULTIPLY = f32.div(X, SF), f32.mul(X, f32.div(ONE, SF))
+#: 0 * Inf on x86 is a negative NaN; under a scale that is NaN every lane is that scale's.
+_X86 = ElementRule(under_nan_scale=0x7F, invalid_sign=1)
+_TORCH = "torch 2.13.0+cpu, Linux x86-64"
+
+
+def _quotient(floor: Expr) -> Expr:
+    """A maximum that is not below a floor, divided by the largest value."""
+    return f32.div(maximum(AMAX, floor), M)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One library's rule for float32 scales, or for powers of two."""
+
+    id: str
+    summary: str
+    source: str
+    #: The scale before it is stored.
+    value: Expr
+    scaled: Expr
+    witness: str = ""
+    element: ElementRule = field(default_factory=ElementRule)
+    formats: tuple[str, ...] = ("fp8_e4m3-128-f32",)
+    amax_nan: AmaxNan = AmaxNan.PROPAGATE
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    #: How a power of two is made; None: the scale is a float32.
+    power: ScaleRule | None = None
+
+    def as_profile(self) -> Profile:
+        """The profile."""
+        stored = ScaleRule(value=self.value, step=ScaleStep.ENCODE, byte_range=(0, _INFINITY))
+        return Profile(
+            id=self.id, kind=Kind.DESCRIPTIVE, formats=self.formats, summary=self.summary, source=self.source, witness=self.witness,
+            evidence=Evidence.MEASURED if self.witness else Evidence.READ, amax_nan=self.amax_nan,
+            dtypes=self.dtypes,
+            one_level=QuantizationSteps(
+                scale=self.power or stored, scaled=self.scaled, dequantize=f32.mul(Q, SF), element=self.element
+            ),
+        )  # fmt: skip
+
+
+_DEEPGEMM = _Group(
+    "deepgemm-2.6/fp8-128/float32",
+    "a maximum below 1e-4 counts as 1e-4; amax / 448 in float32; elements times 1 / scale",
+    "deepseek-ai/DeepGEMM@54e22612:deep_gemm/utils/math.py per_token_cast_to_fp8, per_channel_cast_to_fp8, ceil_to_ue8m0",
+    _quotient(_FLOOR_4), _MULTIPLY, element=_X86,
+    witness=f"deep_gemm/utils/math.py at 54e22612 on {_TORCH}: reports/peers/deepgemm.json",
+)  # fmt: skip
+_NATIVE = _Group(
+    "vllm-0.33/fp8-128/native",
+    "amax / 448 in float32, not below 1 / (448 * 512); elements divided by the scale and clamped",
+    "vllm 0.33.0 wheel: vllm/model_executor/layers/quantization/input_quant_fp8.py QuantFP8._quantize_group_native",
+    maximum(f32.div(AMAX, M), _LEAST_SCALE), _DIVIDE, element=ElementRule(invalid_sign=1),
+    witness=f"vllm 0.33.0 on {_TORCH}: reports/peers/vllm-fp8-native.json",
+)  # fmt: skip
+
+
+def _te_scale(rounded: Expr) -> Expr:
+    """What Transformer Engine multiplies by, whose reciprocal it stores; rounded: 448 / amax, as it is rounded."""
+    return if_nan(AMAX, ONE, if_inf(AMAX, ONE, if_equal(AMAX, ZERO, ONE, rounded)))
+
+
+_TE_RATIO = f32.div(M, AMAX)
+#: Infinity becomes the largest float32.
+_TE_FINITE = if_inf(_TE_RATIO, Const(FLOAT32.max_code), _TE_RATIO)
+#: Its significand is cut off.
+_TE_POWER = f32.round(if_equal(ceil_pow2(_TE_FINITE), _TE_FINITE, _TE_FINITE, exact.mul(ceil_pow2(_TE_FINITE), const(0.5))))
+_TE = _Group(
+    "te-2.20/fp8-128/float32",
+    "448 / amax in float32, the largest float32 for infinity, 1 for a maximum of zero, infinity or NaN; stored is its reciprocal; elements times it",
+    "NVIDIA/TransformerEngine@01c24fe0:transformer_engine/common/recipe/recipe_common.cuh compute_scale_from_amax",
+    f32.div(ONE, _te_scale(_TE_FINITE)), f32.mul(X, _te_scale(_TE_FINITE)), dtypes=("float32",),
+)  # fmt: skip
+_TE_POWERS = replace(
+    _TE,
+    id="te-2.20/fp8-128/power-of-two",
+    summary="448 / amax in float32, down to a power of two, 1 for a maximum of zero, infinity or NaN; stored is its reciprocal; elements times it",
+    value=f32.div(ONE, _te_scale(_TE_POWER)),
+    scaled=f32.mul(X, _te_scale(_TE_POWER)),
+)
+
+
+def _in_e5m2(group: _Group) -> _Group:
+    return replace(
+        group, id=f"{group.id}/e5m2", summary=group.summary.replace("448", "57344"), formats=("fp8_e5m2-128-f32",)
+    )  # fmt: skip
+
+
+_GROUPS = (
+    replace(
+        _DEEPGEMM,
+        id="deepgemm-2.6/fp8-128/ue8m0",
+        summary="a maximum below 1e-4 counts as 1e-4; amax / 448 in float32, up to a power of two within bytes 01 to FE; elements times 1 / scale",
+        formats=("fp8_e4m3-128",),
+        power=ScaleRule(value=_DEEPGEMM.value, step=ScaleStep.CEIL, byte_range=(0x01, 0xFE), on_nan=0xFE),
+        element=ElementRule(),
+    ),
+    _DEEPGEMM,
+    _NATIVE,
+    replace(
+        _NATIVE,
+        id="vllm-0.33/fp8-128/native-ue8m0",
+        summary="amax / 448 in float32, not below 1 / (448 * 512), its float32 log2 rounded up; elements divided by the scale and clamped",
+        power=ScaleRule(
+            value=_NATIVE.value, step=ScaleStep.LOG2F_CEIL, byte_range=(_LEAST_NORMAL, FLOAT32.max_code), on_inf=_INFINITY
+        ),
+    ),
+    _Group(
+        "vllm-0.33/fp8-128/cuda",
+        "the largest of 1e-10 and what is no NaN, / 448 in float32; elements divided by the scale, clamped so that NaN becomes -448",
+        "vllm-project/vllm@0f5257e2:csrc/quantization/w8a8/fp8/per_token_group_quant.cu ComputeGroupScale, QuantizeGroup",
+        f32.div(maximum(AMAX, _FLOOR_10), M), fmin(fmax(_DIVIDE, const(-448)), const(448)), amax_nan=AmaxNan.SKIP,
+    ),
+    _TE,
+    _TE_POWERS,
+    _in_e5m2(_TE),
+    _in_e5m2(_TE_POWERS),
+)  # fmt: skip
+
+PROFILES = tuple(group.as_profile() for group in _GROUPS)
