@@ -17,6 +17,7 @@ from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT
 from mxspec_conformance.judge.scale_bounds import Bounds, find_bounds
+from mxspec_conformance.judge.scale_forms import name_scale_form
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.quantize import WHOLE_BLOCK, Observed, Unanswered
 from mxspec_conformance.observations.scale import ObservedScales
@@ -57,8 +58,8 @@ def describe(
 
 
 def list_deviations(traits: Sequence[Trait], judged: Profile) -> list[str]:
-    """Where the traits depart from a normative profile, elements first; nothing for a descriptive one."""
-    if judged.kind is not Kind.NORMATIVE:
+    """Where the traits depart from a profile, elements first; nothing for a descriptive one where there are normative ones."""
+    if judged.kind is not Kind.NORMATIVE and list_profiles(judged.formats[0], kind=Kind.NORMATIVE):
         return []
     order = (TraitName.ELEMENTS, TraitName.SCALE)
     return [t.deviation for name in order for t in traits if t.name is name and t.deviation]
@@ -100,14 +101,15 @@ def describe_scale_rule(results: Sequence[ObservedScales], fmt: BlockFormat, jud
         return Trait(TraitName.SCALE, "not observed")
     best = min(wrong, key=lambda n: (wrong[n], n != judged.id))
     text = _rule_text(next(p for p in list_profiles(fmt) if p.id == best), fmt)
-    if wrong[best] and (log2 := _name_inexact_log2(results, fmt, judged, bounds)):
-        text = log2
+    form = name_scale_form(results, fmt) if fmt.scale.bits > 8 and wrong[best] else None
+    if form or (wrong[best] and (form := _name_inexact_log2(results, fmt, judged, bounds))):
+        text = form
     elif wrong[best]:
         text += f"; but for {wrong[best]} of {total} maxima"
     ends = f"; {bounds.text}" if bounds.text else ""
     # The judged profile would have been chosen if it were equally right.
     departs = best != judged.id or bool(wrong[best])
-    if 2 * wrong[best] > total:  # a rule that holds for the minority says nothing
+    if 2 * wrong[best] > total and not form:  # a rule that holds for the minority says nothing
         return Trait(TraitName.SCALE, f"by no rule that is known here; the nearest is {text}{ends}")
     return Trait(TraitName.SCALE, f"{text}{ends}", f"scale: {text}" if departs else "")
 

@@ -1,0 +1,130 @@
+"""FP8 in groups of 128 with float32 scales: kernels that are wrong in one step are found, and what is wrong with the scale is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import mxspec
+from mxspec import formats, profiles
+from mxspec_conformance.judge.check import check
+
+from tests.few_calls import ask_few_calls
+
+FMT, K = "fp8_e4m3-128-f32", 128
+Floats = npt.NDArray[np.float32]
+ONE = np.float32(1)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A plain quantizer as a library writes it: a floor, a division, elements times the reciprocal, a cast."""
+
+    magnitude: Callable[[Floats], Floats] = np.abs
+    amax: Callable[[Floats], Floats] = lambda m: m.max(axis=-1)
+    floor: float = 1e-4
+    scale: Callable[[Floats], Floats] = lambda a: a / np.float32(448)
+    stored: Callable[[Floats], Floats] = lambda s: s
+    scaled: Callable[[Floats, Floats], Floats] = lambda x, s: x * (ONE / s)
+    cast: Callable[[Floats], Any] = lambda q: np.clip(q, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    placed: Callable[[Floats], Floats] = lambda s: s
+
+    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
+        groups = x.astype(np.float32).reshape(*x.shape[:-1], -1, K)
+        with np.errstate(all="ignore"):
+            amax = self.amax(self.magnitude(groups)).astype(np.float32)
+            scales = self.scale(np.maximum(amax, np.float32(self.floor))).astype(np.float32)
+            quotients = self.scaled(groups, scales[..., None]).astype(np.float32)
+            codes = np.array(self.cast(quotients).view(np.uint8))
+        # NaN by x86 and NaN by the scale are the profile's.
+        codes[np.isnan(scales)] = 0x7F
+        codes[np.isinf(groups) & np.isinf(scales)[..., None]] = 0xFF
+        return codes.reshape(x.shape), self.placed(self.stored(scales))
+
+
+RIGHT = Kernel()
+
+
+def _pow2(s: Floats) -> Floats:
+    fraction, exponent = np.frexp(s)
+    return np.ldexp(ONE, exponent - (fraction == 0.5)).astype(np.float32)
+
+
+def _truncated(q: Floats) -> Any:
+    return (np.clip(q, -448, 448).view(np.uint32) & np.uint32(0xFFF00000)).view(np.float32).astype(ml_dtypes.float8_e4m3fn)
+
+
+def _brain(values: Floats) -> Floats:
+    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def _neighbour(scales: Floats) -> Floats:
+    return np.roll(scales, 1, axis=-1) if scales.shape[-1] > 1 else scales
+
+
+#: What is wrong, and of some what the judge says of it.
+WRONG: dict[str, tuple[Kernel, str]] = {
+    "no floor": (replace(RIGHT, floor=0), ""),
+    "floor 1e-10": (replace(RIGHT, floor=1e-10), "scale"),
+    "floor 1e-3": (replace(RIGHT, floor=1e-3), "scale floored at 2.232e-06, for every amax below 0.001"),
+    "times the reciprocal of 448": (replace(RIGHT, scale=lambda a: a * (ONE / np.float32(448))), "scale: amax * (1 / 448)"),
+    "reciprocal of 448 / amax": (replace(RIGHT, scale=lambda a: ONE / (np.float32(448) / a)), "scale: 1 / (448 / amax)"),
+    "inverse is stored": (replace(RIGHT, stored=lambda s: ONE / s), "scale: the inverse of amax / 448"),
+    "power of two up": (replace(RIGHT, scale=lambda a: _pow2(a / np.float32(448))), "scale: amax / 448 up to a power of two"),
+    "divided by 240": (replace(RIGHT, scale=lambda a: a / np.float32(240)), "scale: amax / 240"),
+    "divided by 256": (replace(RIGHT, scale=lambda a: a / np.float32(256)), "scale: amax / 256"),
+    "divided by 127": (replace(RIGHT, scale=lambda a: a / np.float32(127)), "scale: amax / 127"),
+    "scale is the maximum": (replace(RIGHT, scale=lambda a: a), "scale: amax"),
+    "scale in bfloat16": (replace(RIGHT, scale=lambda a: _brain(a / np.float32(448))), "scale: amax / 448 held in bfloat16"),
+    "maximum in bfloat16": (replace(RIGHT, amax=lambda m: _brain(m.max(axis=-1))), "maximum were held in bfloat16"),
+    "maximum of x": (replace(RIGHT, magnitude=lambda x: np.maximum(x, 0)), "as if the maximum were taken of x, not of |x|"),
+    "maximum of half": (replace(RIGHT, amax=lambda m: m[..., : K // 2].max(axis=-1)), ""),
+    "scale one ulp up": (replace(RIGHT, stored=lambda s: np.nextafter(s, np.float32(np.inf))), ""),
+    "scale of the next group": (replace(RIGHT, placed=_neighbour), ""),
+    "divided, not multiplied": (replace(RIGHT, scaled=lambda x, s: x / s), ""),
+    "quotient in bfloat16": (replace(RIGHT, scaled=lambda x, s: _brain(x * (ONE / s))), "bfloat16"),
+    "truncated": (replace(RIGHT, cast=_truncated), "toward zero"),
+    "clamped at 240": (replace(RIGHT, cast=lambda q: np.clip(q, -240, 240).astype(ml_dtypes.float8_e4m3fn)), ""),
+    "sign of zero lost": (replace(RIGHT, cast=lambda q: np.where(np.abs(q) <= 2.0**-10, 0, np.clip(q, -448, 448)).astype(ml_dtypes.float8_e4m3fn)), ""),
+    "subnormal elements flushed": (
+        replace(RIGHT, cast=lambda q: np.where(np.abs(q) < 2.0**-6, np.copysign(0, q), np.clip(q, -448, 448)).astype(ml_dtypes.float8_e4m3fn)),
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A few calls, and a registry that is as before after the test."""
+    ask_few_calls(monkeypatch.setattr)
+    mxspec.list_profiles()
+    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
+    before = [dict(registry) for registry in known]
+    yield
+    for registry, kept in zip(known, before, strict=True):
+        registry.clear()
+        registry.update(kept)
+
+
+def judge(kernel: Kernel, profile: str = "deepgemm-2.6/fp8-128/float32") -> Any:
+    return check(SimpleNamespace(FORMATS=[FMT], PROFILE=profile, quantize=kernel.quantize), in_process=True)
+
+
+def test_a_right_kernel_passes() -> None:
+    report = judge(RIGHT)
+    assert (report.exit_code, report.formats[0].deviations) == (0, [])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_kernel_is_found_and_its_scale_is_named(name: str) -> None:
+    kernel, words = WRONG[name]
+    report = judge(kernel)
+    assert report.exit_code == 1
+    assert words in "; ".join(report.formats[0].deviations)
