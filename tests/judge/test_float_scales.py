@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +19,9 @@ from mxspec import formats, profiles
 from mxspec_conformance.judge.check import check
 
 from tests.few_calls import ask_few_calls
+from tests.transports import EXAMPLES, build_library
 
+TARGETS = Path(__file__).resolve().parents[1] / "targets"
 FMT, K = "fp8_e4m3-128-f32", 128
 Floats = npt.NDArray[np.float32]
 ONE = np.float32(1)
@@ -128,3 +132,28 @@ def test_a_wrong_kernel_is_found_and_its_scale_is_named(name: str) -> None:
     report = judge(kernel)
     assert report.exit_code == 1
     assert words in "; ".join(report.formats[0].deviations)
+
+
+#: Scales as float32, codes and values by the model.
+MODEL = """
+import mxspec
+FORMATS = [mxspec.register_adjacent("fp8_e4m3-128-f32").name]
+def quantize(x, fmt):
+    t = mxspec.quantize(x, fmt, profile="vllm-0.33/fp8-128/native")
+    return t.codes, mxspec.decode(t.scales, "f32")
+def dequantize(codes, scales, fmt):
+    return mxspec.dequantize(codes, scales, fmt)
+"""
+
+
+@pytest.mark.parametrize("transport", ["library", "process", "file"])
+def test_float_scales_go_over_every_transport(transport: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL, encoding="utf-8")
+    if transport == "library":
+        target = str(build_library(TARGETS / "float_scales.cpp", tmp_path / "libfloat.so"))
+    else:
+        target = str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}"
+    report = check(target)
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
+    assert [f.identical_to for f in report.formats] == [["vllm-0.33/fp8-128/native"]]

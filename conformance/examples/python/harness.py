@@ -165,7 +165,7 @@ def write(name, value, typed=False, dtype=None):
     if name in ("values", "scale"):
         kind = dtype or "float32"
         array = np.atleast_1d(array.astype(dtype_of(kind)))
-    elif typed:
+    elif typed or array.dtype == np.float32:  # float32 scales
         array = array.astype(np.uint8 if array.dtype.name not in WORDS and array.dtype.kind in "iu" else array.dtype)
         data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
         return {"dtype": WORDS.get(array.dtype.name, array.dtype.name), "shape": list(array.shape), "base64": data}

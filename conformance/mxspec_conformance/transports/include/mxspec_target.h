@@ -41,7 +41,8 @@ enum mxspec_status {
 enum mxspec_dtype { MXSPEC_FLOAT32 = 0, MXSPEC_FLOAT16 = 1, MXSPEC_BFLOAT16 = 2 };
 
 /* x [rows, columns] -> codes and scales, in the layout that the description names: one code to a byte, or two (even element
- * in the low nibble); one scale to k elements in row-major order, or in tiles of 128 x 4. */
+ * in the low nibble); one scale to k elements in row-major order, or in tiles of 128 x 4. Scales of formats such as
+ * "fp8_e4m3-128-f32" are floats: scales_size is their bytes. */
 typedef struct mxspec_quantize_call {
     const char *format;        /* "mxfp4", "nvfp4", ... */
     const void *x;
