@@ -29,17 +29,20 @@ from mxspec.expressions import (
     if_inf,
     if_nan,
     maximum,
+    rcp_approx,
 )  # fmt: skip
 from mxspec.formats import FLOAT32
 from mxspec.profiles.schema import AmaxNan, ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.rounding import NanPolicy, Overflow
 
 #: Codes of float32 scales.
 _LEAST_NORMAL, _INFINITY = 0x00800000, 0x7F800000
-#: float32 of 1e-4, of 1e-10 and of 1 / (448 * 512).
-_FLOOR_4, _FLOOR_10, _LEAST_SCALE = Const(0x38D1B717), Const(0x2EDBE6FF), Const(0x36924925)
+#: float32 of 1e-4, of 1e-10, of 1 / (448 * 512) and of 1 / 448.
+_FLOOR_4, _FLOOR_10, _LEAST_SCALE, _RECIPROCAL = Const(0x38D1B717), Const(0x2EDBE6FF), Const(0x36924925), Const(0x3B124925)
 _DIVIDE, _MULTIPLY = f32.div(X, SF), f32.mul(X, f32.div(ONE, SF))
 #: 0 * Inf on x86 is a negative NaN; under a scale that is NaN every lane is that scale's.
 _X86 = ElementRule(under_nan_scale=0x7F, invalid_sign=1)
+_CHIP = "Triton 3.6.0 and torch 2.11.0+cu130, an NVIDIA H100"
 _TORCH = "torch 2.13.0+cpu, Linux x86-64"
 
 
@@ -63,6 +66,7 @@ class _Group:
     formats: tuple[str, ...] = ("fp8_e4m3-128-f32",)
     amax_nan: AmaxNan = AmaxNan.PROPAGATE
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    unspecified: tuple[str, ...] = ()
     #: How a power of two is made; None: the scale is a float32.
     power: ScaleRule | None = None
 
@@ -73,6 +77,7 @@ class _Group:
             id=self.id, kind=Kind.DESCRIPTIVE, formats=self.formats, summary=self.summary, source=self.source, witness=self.witness,
             evidence=Evidence.MEASURED if self.witness else Evidence.READ, amax_nan=self.amax_nan,
             dtypes=self.dtypes,
+            unspecified=self.unspecified,
             one_level=QuantizationSteps(
                 scale=self.power or stored, scaled=self.scaled, dequantize=f32.mul(Q, SF), element=self.element
             ),
@@ -86,13 +91,42 @@ _DEEPGEMM = _Group(
     _quotient(_FLOOR_4), _MULTIPLY, element=_X86,
     witness=f"deep_gemm/utils/math.py at 54e22612 on {_TORCH}: reports/peers/deepgemm.json",
 )  # fmt: skip
+_ON_GPU = f32.mul(maximum(AMAX, _FLOOR_4), _RECIPROCAL)
+_DEEPGEMM_GPU = replace(
+    _DEEPGEMM,
+    id="deepgemm-2.6/fp8-128/float32-cuda",
+    summary="a maximum below 1e-4 counts as 1e-4; amax times float32(1 / 448); elements times 1 / scale",
+    value=_ON_GPU,
+    element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE),
+    witness=f"deep_gemm/utils/math.py at 54e22612 on {_CHIP}: reports/gpu/deepgemm-cuda.json",
+)
 _NATIVE = _Group(
     "vllm-0.33/fp8-128/native",
     "amax / 448 in float32, not below 1 / (448 * 512); elements divided by the scale and clamped",
     "vllm 0.33.0 wheel: vllm/model_executor/layers/quantization/input_quant_fp8.py QuantFP8._quantize_group_native",
     maximum(f32.div(AMAX, M), _LEAST_SCALE), _DIVIDE, element=ElementRule(invalid_sign=1),
-    witness=f"vllm 0.33.0 on {_TORCH}: reports/peers/vllm-fp8-native.json",
+    witness=f"vllm 0.33.0 on {_TORCH}: reports/peers/vllm-emulation.json",
 )  # fmt: skip
+
+
+#: Triton's x / y of float32 on the chip: x times an approximate reciprocal. A clamp by arguments of the kernel makes -448 of a
+#: NaN, one by constants 448.
+_APPROXIMATE = f32.mul(X, rcp_approx(SF))
+_SGLANG = _Group(
+    "sglang-0.5/fp8-128/triton",
+    "the largest of 1e-10 and what is no NaN, times float32(1 / 448); elements times the approximate 1 / scale; NaN becomes -448",
+    "sglang 0.5.23 wheel: sglang/kernels/ops/quantization/fp8_kernel.py _per_token_group_quant_8bit, _per_token_group_quant_8bit_colmajor",
+    f32.mul(maximum(AMAX, _FLOOR_10), _RECIPROCAL), fmin(fmax(_APPROXIMATE, const(-448)), const(448)), amax_nan=AmaxNan.SKIP,
+    witness=f"sglang 0.5.23 on {_CHIP}: reports/gpu/sglang-fp8-cuda.json",
+)  # fmt: skip
+_TRITON = replace(
+    _SGLANG,
+    id="vllm-0.33/fp8-128/triton",
+    summary=_SGLANG.summary.replace("-448", "448"),
+    source="vllm 0.33.0 wheel: vllm/model_executor/layers/quantization/utils/fp8_utils.py _per_token_group_quant_fp8",
+    scaled=fmax(fmin(_APPROXIMATE, const(448)), const(-448)),
+    witness=f"vllm 0.33.0 on {_CHIP}: reports/gpu/vllm-fp8-triton-cuda.json",
+)
 
 
 def _te_scale(rounded: Expr) -> Expr:
@@ -134,8 +168,18 @@ _GROUPS = (
         formats=("fp8_e4m3-128",),
         power=ScaleRule(value=_DEEPGEMM.value, step=ScaleStep.CEIL, byte_range=(0x01, 0xFE), on_nan=0xFE),
         element=ElementRule(),
+        unspecified=("an infinity, which torch 2.13 casts to 448 and torch 2.11 to NaN",),
+    ),
+    replace(
+        _DEEPGEMM_GPU,
+        id="deepgemm-2.6/fp8-128/ue8m0-cuda",
+        summary="a maximum below 1e-4 counts as 1e-4; amax times float32(1 / 448), up to a power of two within bytes 01 to FE; elements times 1 / scale",
+        formats=("fp8_e4m3-128",),
+        power=ScaleRule(value=_ON_GPU, step=ScaleStep.CEIL, byte_range=(0x01, 0xFE), on_nan=0xFE),
+        element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE, overflow=Overflow.OWN),
     ),
     _DEEPGEMM,
+    _DEEPGEMM_GPU,
     _NATIVE,
     replace(
         _NATIVE,
@@ -151,6 +195,8 @@ _GROUPS = (
         "vllm-project/vllm@0f5257e2:csrc/quantization/w8a8/fp8/per_token_group_quant.cu ComputeGroupScale, QuantizeGroup",
         f32.div(maximum(AMAX, _FLOOR_10), M), fmin(fmax(_DIVIDE, const(-448)), const(448)), amax_nan=AmaxNan.SKIP,
     ),
+    _TRITON,
+    _SGLANG,
     _TE,
     _TE_POWERS,
     _in_e5m2(_TE),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
+from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
 
 _SOURCE = Source("MXSPEC_DEEPGEMM_SOURCE", "a checkout of deepseek-ai/DeepGEMM")
@@ -22,7 +23,8 @@ class _DeepGemm:
     FORMATS = ("fp8_e4m3-128", "fp8_e4m3-128-f32")
     DTYPES = ("float32", "bfloat16")
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self._device = device
         path = _SOURCE.find() / "deep_gemm" / "utils" / "math.py"
         spec = spec_from_file_location("deep_gemm_math", path) if path.is_file() else None
         if spec is None or spec.loader is None:
@@ -35,7 +37,7 @@ class _DeepGemm:
         if axis not in (-2, -1, 0, 1):
             raise ValueError(f"axis = {axis}; a matrix has the axes 0 and 1")
         cast = self._math.per_token_cast_to_fp8 if axis in (-1, 1) else self._math.per_channel_cast_to_fp8
-        codes, scales = cast(to_torch(x), use_ue8m0=fmt == self.FORMATS[0])
+        codes, scales = cast(to_torch(x, self._device), use_ue8m0=fmt == self.FORMATS[0])
         codes, scales = from_torch(codes.view(self._math.torch.uint8)), from_torch(scales)
         if fmt == self.FORMATS[1]:
             return codes, scales
@@ -43,9 +45,11 @@ class _DeepGemm:
         return codes, (scales.view(np.uint32) >> 23).astype(np.uint8)
 
 
-ADAPTERS = (
-    Adapter(
-        name="deepgemm", library=_LIBRARY, about="DeepSeek's FP8 in groups of 128, scales in E8M0 or float32", make=_DeepGemm,
-        profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32"},
-    ),
+_CPU = Adapter(
+    name="deepgemm", library=_LIBRARY, about="DeepSeek's FP8 in groups of 128, scales in E8M0 or float32", make=_DeepGemm,
+    profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32"},
 )  # fmt: skip
+ADAPTERS = (
+    _CPU,
+    on_gpu(_CPU, profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0-cuda", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32-cuda"}),
+)

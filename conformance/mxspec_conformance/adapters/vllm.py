@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from mxspec_conformance.adapters._convert import decode_in_pairs, find_codes, pack_nibbles, to_torch
+from mxspec_conformance.adapters._convert import decode_in_pairs, find_codes, from_torch, pack_nibbles, to_torch
+from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
 
 _SOURCE = Source("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")
@@ -117,6 +119,25 @@ class _Mxfp8(_Vllm):
         return self._mxfp8.dequant_mxfp8_to_bf16(stored, to_torch(scales)).to(self._torch.float32).numpy()
 
 
+class _Triton(_Vllm):
+    """The Triton kernel for FP8 in groups of 128, which takes activations that are not contiguous."""
+
+    FORMATS = ("fp8_e4m3-128-f32",)
+
+    def __init__(self, *, power: bool = False, device: str = "cpu") -> None:
+        super().__init__()
+        import triton
+
+        sys.modules["vllm.triton_utils"].__dict__.update(triton=triton, tl=triton.language)
+        self._kernels = _import_file("vllm_fp8_utils", _find_root() / _UTILITIES / "fp8_utils.py")
+        self._power, self._device = power, device
+
+    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
+        """Codes [rows, k] and scales [rows, k/128]."""
+        codes, scales = self._kernels.per_token_group_quant_fp8(to_torch(x, self._device), 128, use_ue8m0=self._power)
+        return from_torch(codes.view(self._torch.uint8)), from_torch(scales)
+
+
 class _Groups(_Vllm):
     """The torch code for FP8 in groups of 128, with float32 scales or with those that are powers of two."""
 
@@ -148,16 +169,19 @@ def _import_modules(root: Path) -> dict[str, ModuleType]:
         import torch
 
         limits = torch.finfo(torch.float8_e4m3fn)
-        platform = SimpleNamespace(is_cuda_alike=lambda: False, fp8_dtype=lambda: torch.float8_e4m3fn)
+        platform = SimpleNamespace(is_cuda_alike=lambda: False, is_xpu=lambda: False, fp8_dtype=lambda: torch.float8_e4m3fn)
         _stub("vllm.platforms", current_platform=platform)
-        _stub("vllm._aiter_ops", rocm_aiter_ops=None)
-        _stub("vllm._custom_ops")
+        for unused in (
+            "envs", "_aiter_ops", "_custom_ops", "utils.deep_gemm", "utils.platform_utils", "model_executor.parameter",
+            "model_executor.utils", "model_executor.layers.quantization.utils.w8a8_utils",
+        ):  # fmt: skip
+            _stub(f"vllm.{unused}", __getattr__=lambda name: None)
+        _stub("vllm.logger", init_logger=lambda name: None)
         _stub("vllm.model_executor.custom_op", CustomOp=type("CustomOp", (), {"register": lambda _: lambda layer: layer}))
         _stub(
             "vllm.model_executor.layers.quantization.utils.quant_utils",
-            GroupShape=None, group_broadcast=None, prep_scale_for_group_broadcast=None, get_fp8_min_max=lambda: (limits.min, limits.max),
+            __getattr__=lambda name: None, get_fp8_min_max=lambda: (limits.min, limits.max),
         )  # fmt: skip
-        _stub("vllm.utils.deep_gemm", DeepGemmQuantScaleFMT=None, is_deep_gemm_e8m0_used=None, is_deep_gemm_supported=None)
         constexpr = type("constexpr", (), {})
         _stub(
             "vllm.triton_utils",
@@ -202,7 +226,16 @@ def _version(root: Path) -> str:
 
 _LIBRARY = Library(name="vllm-emulation", requires="vllm sources", source=_SOURCE, packages=(TORCH,))
 
+_TRITON = Adapter(
+    name="vllm-fp8-triton",
+    library=_LIBRARY,
+    about="vLLM's Triton kernel for FP8 in groups of 128",
+    make=_Triton,
+    profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/triton"},
+)
+
 ADAPTERS = (
+    replace(on_gpu(_TRITON), counterpart="vllm-fp8-native"),
     Adapter(
         name="vllm-emulation",
         library=_LIBRARY,
