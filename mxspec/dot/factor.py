@@ -102,7 +102,9 @@ def block_factor(
     with np.errstate(all="ignore"):
         values = (q.reshape(rows, k // fmt.k, fmt.k) * scale[:, :, None]).reshape(rows, k)
         own = np.maximum(np.frexp(np.where(np.isfinite(q), q, 0))[1] - 1, 1 - fmt.element.bias)
-        above = np.maximum(np.frexp(np.where(np.isfinite(scale), scale, 0))[1] - 1, 1 - fmt.scale.bias)
+        fraction, above = np.frexp(np.where(np.isfinite(scale), scale, 0))
+        # A kernel aligns numbers before it multiplies their sum by float32 scales: the bound is that of the next power of two.
+        above = np.maximum(above - (1 if fmt.scale.bits <= 8 else fraction == 0.5), 1 - fmt.scale.bias)
     exponents = (own.reshape(rows, k // fmt.k, fmt.k) + above[:, :, None]).reshape(rows, k).astype(np.int16)
     return Factor(values=values, exponents=exponents, tensor_scale=float(np.float32(tensor_scale)))
 

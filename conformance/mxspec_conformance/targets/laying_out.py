@@ -11,8 +11,8 @@ import numpy.typing as npt
 from mxspec.affine import Offset, pack_words
 from mxspec.layouts import Layout, Part, get_layout
 from mxspec_conformance.targets.arrays import pack_nibbles
-from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED, WORDS
-from mxspec_conformance.targets.operands import Numbers, Side
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, UNPACKED, WORDS
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Side
 
 Values = npt.NDArray[Any]
 
@@ -78,6 +78,10 @@ def _lay_codes(codes: npt.NDArray[np.uint8], numbers: Numbers, layout: Layout | 
 
 def _lay_scales(scales: Values, numbers: Numbers) -> Values:
     spec = numbers.spec
+    if spec.kind is OperandKind.BLOCK and spec.block.scale.bits > 8:
+        scales = scales.view(np.float32)
+    if spec.scales == SQUARE:
+        return np.ascontiguousarray(scales[::128])
     if spec.scales == ROW_MAJOR:
         return _turn(scales, spec.transposed)
     return get_layout(spec.scales).pack(scales)

@@ -10,6 +10,8 @@ from mxspec.layouts import Layout, Part, list_layouts
 
 #: Words of a layout in addition to the names of `mxspec.layouts`.
 UNPACKED, ROW_MAJOR, TRANSPOSED, WORDS = "unpacked", "row-major", "transposed", "words"
+#: One scale for 128 rows, too.
+SQUARE = "128x128"
 #: What the alias of a layout ends in that is used for something else than codes.
 _USES = {"-zeros": Part.ZEROS, "-metadata": Part.METADATA}
 
@@ -28,6 +30,8 @@ class Fit:
     affine: AffineFormat | None
     #: Numbers that share a scale.
     group: int
+    #: Whether 128 rows may share a scale, too.
+    square: bool = False
 
     @property
     def bits(self) -> int:
@@ -72,6 +76,10 @@ def _part_of(word: str, text: str, fit: Fit) -> str:
     """Whether a word says where codes, scales, offsets or metadata lie."""
     if word in (UNPACKED, ROW_MAJOR):
         return "codes" if word == UNPACKED else "scales"
+    if word == SQUARE:
+        if not fit.square:
+            raise ValueError(f"{text!r}: blocks of {fit.name} have no tiles of 128 rows; omit {SQUARE}")
+        return "scales"
     if word == WORDS and fit.affine is not None:
         if fit.group * fit.bits % 32:
             raise ValueError(f"{text!r}: a group of {fit.group} codes of {fit.bits} bits does not fill whole 32-bit words")
@@ -112,6 +120,8 @@ def _check_codes(word: str, layout: Layout, text: str, fit: Fit) -> str:
         raise ValueError(f"{text!r}: {word} holds codes, and the kept numbers of {fit.name} are plain; omit it")
     if fit.sparse and len(parts) > 1:
         raise ValueError(f"{text!r}: {word} holds codes next to their scales, and kept codes are stored apart; name a layout for each")
+    if Part.SCALES in parts and fit.scale is not None and fit.scale.bits > 8:
+        raise ValueError(f"{text!r}: {word} holds scales of one byte, and those of {fit.name} are float32; leave them row-major")
     for part, scalar in ((Part.CODES, fit.element), (Part.SCALES, fit.scale)):
         stored = parts[part].stored if part in parts else None
         if stored is not None and scalar is not None and any(code < 0 for code in stored[: scalar.code_count]):

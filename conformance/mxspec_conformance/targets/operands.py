@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.adjacent import register_named
 from mxspec.affine import AffineFormat, get_affine
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import BLOCKS, BlockFormat, get_block
 from mxspec.sparsity import Sparsity, check_group
-from mxspec_conformance.targets.operand_words import ROW_MAJOR, TRANSPOSED, UNPACKED, Fit, Places, read_words
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, TRANSPOSED, UNPACKED, Fit, Places, read_words
 
 #: Products that a target may list.
 _MOST_PRODUCTS = 1000
@@ -135,6 +136,10 @@ class Numbers:
     #: A sparse operand's nibbles [rows, k / 4], of pairs [rows, k / 8].
     metadata: npt.NDArray[np.uint8] | None = None
 
+    def __post_init__(self) -> None:
+        if self.spec.scales == SQUARE and self.scales is not None:
+            object.__setattr__(self, "scales", share_scales(self.scales))
+
     @property
     def held(self) -> npt.NDArray[Any]:
         """The numbers or codes that are stored."""
@@ -154,6 +159,15 @@ class Numbers:
     def as_data(self) -> tuple[Any, ...]:
         """As it crosses the wire to a process of the judge's."""
         return self.spec.text, self.values, self.codes, self.scales, self.tensor_scale, self.offsets, self.metadata
+
+
+def share_scales(scales: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Scales [rows, blocks] of which 128 rows share one: of the tile's rows the first that differs from its first one has it."""
+    shared = scales.copy()
+    for start in range(0, len(scales), 128):
+        tile = scales[start : start + 128]
+        shared[start : start + 128] = tile[np.argmax(tile != tile[:1], axis=0), np.arange(tile.shape[1])]
+    return shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +237,7 @@ def parse_operand(text: str) -> OperandSpec:
     fit = Fit(
         name=spec.name, sparse=sparsity is not None, element=spec.block.element if kind is OperandKind.BLOCK else None,
         scale=spec.block.scale if kind is OperandKind.BLOCK else None, affine=spec.affine if kind is OperandKind.AFFINE else None,
-        group=spec.group,
+        group=spec.group, square=kind is OperandKind.BLOCK and (128, 128) in spec.block.shapes,
     )  # fmt: skip
     places, transposed = read_words(layout, text, fit)
     return OperandSpec(
@@ -240,6 +254,7 @@ def _code_bits(spec: OperandSpec) -> int:
 
 
 def _kind_of(fmt: str) -> OperandKind | None:
+    register_named([fmt])
     if fmt in BLOCKS:
         return OperandKind.BLOCK
     if fmt in PLAIN_DTYPES:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mxspec.layouts import Padding, get_layout
-from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED, WORDS
+from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, UNPACKED, WORDS
 from mxspec_conformance.targets.operands import OperandSpec, Product
 
 
@@ -50,7 +50,7 @@ def _list_tiles(spec: OperandSpec) -> Iterator[tuple[int, int]]:
     ):  # fmt: skip
         if word == WORDS:
             yield 1, covers * 32 // math.gcd(32, spec.affine.bits)
-        if word in (UNPACKED, ROW_MAJOR, WORDS):
+        if word in (UNPACKED, ROW_MAJOR, WORDS, SQUARE):
             continue
         layout = get_layout(word)
         if layout.padding is Padding.REFUSED:

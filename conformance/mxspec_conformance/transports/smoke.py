@@ -12,6 +12,7 @@ import numpy as np
 
 from mxspec.affine.formats import Offset
 from mxspec.dot import PLAIN_DTYPES
+from mxspec.elements import code_dtype
 from mxspec.formats import get_block
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
@@ -109,7 +110,10 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
     for fmt in capabilities.formats:
         block = get_block(fmt)
         for label, rows, value in (("zeros", 1, 0), ("halves", 1, 1), ("16 rows", 16, 1)):
-            codes, scales = np.zeros((rows, block.k), np.uint8), np.full((rows, 1), 0x38, np.uint8)
+            codes, scales = (
+                np.zeros((rows, block.k), np.uint8),
+                np.full((rows, 1), block.scale.bias << block.scale.mantissa_bits, code_dtype(block.scale)),
+            )
             x = (ramp if value else np.zeros_like(ramp))[: rows * block.k].reshape(rows, block.k)
             if capabilities.has("quantize") and capabilities.one_level:
                 yield f"quantize {fmt}, {label}", partial(session.call, "quantize", x, fmt)

@@ -192,7 +192,9 @@ def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
     codes = (np.arange(rows * stored) % 4).astype(np.uint8).reshape(rows, stored)
     if spec.kind is OperandKind.BLOCK:
         scale = spec.block.scale
-        return Numbers(spec=spec, codes=codes, scales=np.full(shared, scale.bias << scale.mantissa_bits, np.uint8), metadata=metadata)
+        return Numbers(
+            spec=spec, codes=codes, scales=np.full(shared, scale.bias << scale.mantissa_bits, code_dtype(scale)), metadata=metadata
+        )
     dtype = spec.affine.numpy_dtype
     offsets = np.ones(shared, dtype if spec.affine.offset is Offset.BIAS else np.uint8)
     return Numbers(spec=spec, codes=codes, scales=np.ones(shared, dtype), offsets=offsets, metadata=metadata)

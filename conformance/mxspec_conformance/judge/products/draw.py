@@ -29,6 +29,8 @@ PLAIN_RUN = 32
 _PLAIN_BITS = {"float32": 24, "bfloat16": 8, "float16": 11, "float8_e4m3fn": 4, "float8_e5m2": 3}
 #: Exponents by which a plain dtype's integers may be scaled.
 _PLAIN_POWERS = {"float32": 12, "bfloat16": 12, "float16": 6, "float8_e4m3fn": 4, "float8_e5m2": 8}
+#: The exponent of a float32 scale at an end: sums of numbers under it are ordinary.
+_FAR = 60
 #: Dtypes that hold neither 2^-30 nor 2^30.
 _NARROW = ("float16", "float8_e4m3fn", "float8_e5m2")
 
@@ -147,8 +149,13 @@ class BlockWriter(OperandWriter):
 
     @property
     def powers(self) -> tuple[int, int]:
-        """Those of e4m3, or as many of e8m0."""
-        return (-12, 12) if self.spec.block.is_mx else (-5, 7)
+        """Those of e4m3, or as many of e8m0 and float32."""
+        return (-12, 12) if self.spec.block.is_mx or self.is_float else (-5, 7)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether scales are float32."""
+        return self.spec.block.scale.bits > 8
 
     @property
     def reaches_far(self) -> bool:
@@ -160,8 +167,10 @@ class BlockWriter(OperandWriter):
         assert codes.shape[1] % self.run == 0
         return Numbers(spec=self.dense, codes=codes.astype(np.uint8), scales=self.power_scales(powers))
 
-    def power_scales(self, exponents: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    def power_scales(self, exponents: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The scale codes of powers of two."""
+        if self.is_float:
+            return (exponents.astype(np.int64) + 127 << 23).astype(np.uint32)
         codes = _code_numbers(self.spec.block.scale)
         least, most = int(exponents.min(initial=0)), int(exponents.max(initial=0))
         table = np.array([codes.get(math.ldexp(1.0, power), -1) for power in range(least, most + 1)])
@@ -175,7 +184,8 @@ class BlockWriter(OperandWriter):
         order = _take_turns(rows, k // self.run)
         if self.spec.block.is_mx:
             return self.write(codes, order - 5)
-        scales = (0x21 + 5 * order).astype(np.uint8)  # every mantissa, exponents around one
+        # Every mantissa of three bits, exponents around one.
+        scales = (0x3F800000 + (5 * order - 25 << 20)).astype(np.uint32) if self.is_float else (0x21 + 5 * order).astype(np.uint8)
         return Numbers(spec=self.dense, codes=codes.astype(np.uint8), scales=scales)
 
     def write_quantized(self, x: Floats) -> Numbers:
@@ -197,6 +207,8 @@ class BlockWriter(OperandWriter):
         codes = self.pick(self.finite[(magnitudes >= least) & (magnitudes < (2 * least if taken_back else np.inf))], rows, k)
         end = 127 if least == 2 else 126
         runs = k // self.run
+        if self.is_float:  # kernels multiply the scales of both first
+            return self.write(codes, np.full((rows, runs), -_FAR if first else _FAR)), 0
         if not self.spec.block.is_mx:
             ends = np.resize(np.array([1, 2, 7, 8, 0x7E, 0x38], np.uint8), (rows, runs))
             for row in range(rows):

@@ -94,6 +94,9 @@ def allow(reference: Reference, case: ProductCase, accumulator: Accumulator) -> 
     """The outputs that a class may give to a case."""
     epilogue = dot.Epilogue(**case.options)
     sums = reference.sums
+    if any(side.spec.kind is OperandKind.BLOCK and side.spec.block.scale.bits > 8 for side in (case.a, case.b)):
+        # The product of both scales, and the sum that it multiplies, are rounded as well.
+        sums = replace(sums, k=sums.k + 2)
     if accumulator.promoted:
         sums = replace(sums, aligned=dot.sum_alignments(reference.a, reference.b))
     return dot.allow_outputs(sums, accumulator, case.out_dtype, tensor_scale=reference.tensor_scale, epilogue=epilogue)

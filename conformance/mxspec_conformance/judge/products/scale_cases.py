@@ -10,6 +10,7 @@ import numpy as np
 from mxspec_conformance.judge.products.case import ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale, with_tensor_scale
 from mxspec_conformance.judge.products.making import Maker
+from mxspec_conformance.targets.operand_words import SQUARE
 from mxspec_conformance.targets.operands import OperandKind
 
 #: Exponents of successive block scales of either side, no two sums of which are alike, shifted by one block or not.
@@ -43,6 +44,13 @@ def list_block_scales(maker: Maker) -> Iterator[ProductCase]:
     a = maker.a.numbers(maker.integers(maker.a, m, k), own[0])
     b = maker.b.numbers(maker.integers(maker.b, n, k), own[1])
     yield ProductCase(topic="block-scale", label="every row another scale", a=a, b=b)
+    if SQUARE in (maker.a.spec.scales, maker.b.spec.scales):
+        m, n = (257 if writer.spec.scales == SQUARE else 5 for writer in (maker.a, maker.b))
+        m, n, k = maker.sizes.fit(m, n, 2 * run)
+        own = [np.tile((np.arange(rows) // 128 % 7 - 3)[:, None], (1, -(-k // w.run))) for w, rows in ((maker.a, m), (maker.b, n))]
+        a = maker.a.numbers(maker.integers(maker.a, m, k), own[0])
+        b = maker.b.numbers(maker.integers(maker.b, n, k), own[1])
+        yield ProductCase(topic="block-scale", label="every 128 rows another scale", a=a, b=b)
 
 
 def list_one_block_of_each_row(maker: Maker) -> ProductCase:

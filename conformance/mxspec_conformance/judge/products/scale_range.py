@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ def draw_every_scale(writer: OperandWriter, other: OperandWriter, sizes: Sizes, 
 
 
 def _draw_shared(
-    writer: BlockWriter, other: OperandWriter, sizes: Sizes, codes: npt.NDArray[np.uint8], powers: npt.NDArray[np.intp], *, first: bool
+    writer: BlockWriter, other: OperandWriter, sizes: Sizes, codes: npt.NDArray[Any], powers: npt.NDArray[np.intp], *, first: bool
 ) -> tuple[Numbers, Numbers]:
     """Each row has one of the codes, in the block that the other side's scale brings near to one."""
     centers = np.arange(powers.min() + _SHARED // 2, powers.max() + _SHARED // 2, _SHARED)
@@ -60,7 +61,7 @@ def _draw_shared(
 
 
 def _draw_alone(
-    writer: BlockWriter, other: OperandWriter, sizes: Sizes, codes: npt.NDArray[np.uint8], powers: npt.NDArray[np.intp], *, first: bool
+    writer: BlockWriter, other: OperandWriter, sizes: Sizes, codes: npt.NDArray[Any], powers: npt.NDArray[np.intp], *, first: bool
 ) -> tuple[Numbers, Numbers]:
     """Each row has one of the codes in its first block, and the scale one elsewhere."""
     rows, across, k = _fit(sizes, len(codes), max(writer.run, other.run), first=first)
@@ -92,7 +93,7 @@ def _write_few(writer: BlockWriter, powers: npt.NDArray[np.intp], rows: int, k: 
     return written
 
 
-def _thin(writer: BlockWriter, written: npt.NDArray[np.intp], scales: npt.NDArray[np.uint8]) -> Numbers:
+def _thin(writer: BlockWriter, written: npt.NDArray[np.intp], scales: npt.NDArray[Any]) -> Numbers:
     return writer.thin(Numbers(spec=writer.dense, codes=written.astype(np.uint8), scales=scales), writer.values[written] != 0)
 
 
@@ -102,8 +103,11 @@ def _draw_small(other: OperandWriter, rows: int, k: int, powers: npt.NDArray[np.
     return other.numbers(other.pick(small, rows, k), powers)
 
 
-def _list_codes(writer: BlockWriter) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.intp]]:
+def _list_codes(writer: BlockWriter) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
     """The finite scale codes under which an element is a normal float32 number, or zero, and the exponents of their values."""
+    if writer.is_float:  # a power of two of each binade that is far from the ends
+        binades = np.arange(-60, 61)
+        return writer.power_scales(binades), binades
     table = decode_table(writer.spec.block.scale).astype(np.float64)
     codes = np.flatnonzero(np.isfinite(table) & (table >= 0) & ~np.signbit(table))
     powers = np.frexp(table[codes])[1] - 1

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.dot import OperandContract
-from mxspec.elements import decode_table
+from mxspec.elements import decode_codes, decode_table
 from mxspec.layouts import get_layout
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.editing import place_dense
@@ -46,7 +46,7 @@ def _read_padded(scales: Codes, numbers: Numbers) -> Codes | None:
 
 
 def _read_swizzled(scales: Codes, numbers: Numbers) -> Codes | None:
-    if numbers.spec.scales != "row-major" or scales.shape[0] % 128 or scales.shape[1] % 4:
+    if numbers.spec.scales != "row-major" or scales.dtype != np.uint8 or scales.shape[0] % 128 or scales.shape[1] % 4:
         return None
     return TILES.unpack(np.ascontiguousarray(scales).reshape(-1), scales.shape)[0]
 
@@ -56,9 +56,8 @@ def _pairs_of_blocks(scales: Codes, _: Numbers) -> Codes | None:
 
 
 def _one_for_all(scales: Codes, numbers: Numbers) -> Codes | None:
-    one = float(1)
-    table = decode_table(numbers.spec.block.scale)
-    return np.full_like(scales, int(np.flatnonzero(table == one)[0]))
+    scale = numbers.spec.block.scale
+    return np.full_like(scales, scale.bias << scale.mantissa_bits)
 
 
 SCALE_MISTAKES: tuple[tuple[str, CodeChange], ...] = (
@@ -274,7 +273,7 @@ def _change_table(
     factors = dict(zip("ab", found, strict=True))
     for side in sides:
         numbers = case.a if side == "a" else case.b
-        if numbers.spec.kind is not OperandKind.BLOCK:
+        if numbers.spec.kind is not OperandKind.BLOCK or (scales and numbers.spec.block.scale.bits > 8):
             return None
         assert numbers.codes is not None
         assert numbers.scales is not None
@@ -282,9 +281,9 @@ def _change_table(
         if table is None:
             return None
         q = decode_table(numbers.spec.block.element).astype(np.float64) if scales else table
-        sf = table if scales else _table(numbers)
+        sf = table[numbers.scales] if scales else decode_codes(numbers.scales, numbers.spec.block.scale).astype(np.float64)
         with np.errstate(all="ignore"):
-            values = q[place_dense(numbers)] * np.repeat(sf[numbers.scales], numbers.spec.block.k, axis=1)
+            values = q[place_dense(numbers)] * np.repeat(sf, numbers.spec.block.k, axis=1)
             if in_float32:
                 values = values.astype(np.float32).astype(np.float64)
         kept = factors[side].kept
