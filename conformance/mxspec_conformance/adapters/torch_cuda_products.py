@@ -27,7 +27,7 @@ class _Way:
     tf32: bool = False
     #: Sums of FP8 products stay in the tensor core's registers.
     fast: bool = False
-    #: float32 scales of 128 numbers, all one.
+    #: float32 scales of 128 numbers.
     blockwise: bool = False
     #: The class that is declared.
     accumulator: str = ""
@@ -70,10 +70,19 @@ _WAYS = (
     ),
     _Way(
         "fp8-blockwise",
-        "_scaled_mm, a scale for 128 numbers of either side",
-        _FP8_PAIRS[:1],
+        "_scaled_mm, a float32 scale for 128 numbers of either operand",
+        (("fp8_e4m3-128-f32", "fp8_e4m3-128-f32"),),
         ("bfloat16",),
         (16, 16, 128),
+        blockwise=True,
+        accumulator="fused-f13-32-promoted-128",
+    ),
+    _Way(
+        "fp8-tiles",
+        "_scaled_mm, float32 scales for 128 numbers of a and for 128 x 128 of b",
+        (("fp8_e4m3-128-f32", "fp8_e4m3-128-f32/128x128"),),
+        ("bfloat16",),
+        (16, 128, 128),
         blockwise=True,
         accumulator="fused-f13-32-promoted-128",
     ),
@@ -127,9 +136,10 @@ class _Scaled(_Products):
 class _Blockwise(_Scaled):
     def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:  # type: ignore[override]  # these kernels take no alpha
         """[m, n] in the output's dtype."""
-        left, right = to_torch(a).cuda(), to_torch(b).cuda()
-        groups = left.shape[1] // 128
-        scales = self._ones(groups, left.shape[0]).T, self._ones(groups, right.shape[0])
+        left, right = (to_torch(side.codes).cuda().view(self._torch.float8_e4m3fn) for side in (a, b))
+        rows, columns = (to_torch(side.scales).cuda() for side in (a, b))
+        # cuBLAS has scales of single rows in columns.
+        scales = rows.T.contiguous().T, columns.T if len(columns) < len(right) else columns.T.contiguous()
         return from_torch(self._torch._scaled_mm(left, right.T, *scales, out_dtype=getattr(self._torch, out_dtype)).cpu())
 
 

@@ -227,6 +227,8 @@ def _name_offsets(numbers: Numbers) -> str:
 
 
 def _show_part(value: Any) -> str:
+    if value.dtype == np.uint32:  # the bits of a float32 scale
+        value = value.view(np.float32)
     return f"{int(value):02x}" if value.dtype == np.uint8 else _show(value)
 
 
