@@ -225,7 +225,7 @@ RIGHT = (
     Variant("(x * up) / (1 + exp(-x))", "silu_mul", {"activation": lambda x, k: x, "multiply": lambda x, up: x * up / (1 + exp(-x))},
             "float32"),
     Variant("the scale rounded up", "silu_mul", {"find_exponent": ceil_exponent}),
-    Variant("NaN kept beside finite numbers", "silu_mul", {
+    Variant("NaN kept next to finite numbers", "silu_mul", {
         "amax": lambda b: np.nanmax(np.abs(b), axis=2, keepdims=True), "lost": np.isinf, "encode": keep_nan}),
     Variant("float64 sum of squares", "rmsnorm", {"mean": by_float64}, "float32"),
     Variant("squares added in order", "rmsnorm", {"mean": mean_by(in_order)}, "float32"),
@@ -354,3 +354,23 @@ WRONG = (
     Variant("0.0447 for 0.044715", "gelu_tanh", {"activation": lambda x, k: F32(0.5) * x * (1 + k.tanh(
         F32(0.7978845608028654) * (x + F32(0.0447) * x * x * x)))}, "float32", "any-2ulp"),
 )  # fmt: skip
+
+
+def render_shares() -> str:
+    """The table of docs/fused.md: under each contract, of how many elements one code under one scale is legal."""
+    from mxspec_conformance import check
+
+    rows = ["| contract | dtype | N(0, 1) | next to ties | next to scales |", "|---|---|--:|--:|--:|"]
+    more = {"any-2ulp": RIGHT[1], "any-2ulp, RMSNorm": RIGHT[9], "any-2ulp, Hadamard": RIGHT[18], "any-2ulp, GELU by tanh": RIGHT[20]}
+    for name, variant in (CONTRACTS | more).items():
+        report = check(variant.target, only="quantize_fused/*/[mis]*")
+        ((dtype, found),) = next(iter(report.details["fused"].values())).items()
+        assert found["contract"] == name.partition(",")[0], name
+        labels = ("N(0, 1)", "next to ties", "maxima next to where the scale changes")
+        shares = (f"{100 * found['decided'][label]:.2f} %" if label in found["decided"] else "" for label in labels)
+        rows.append(f"| `{name.partition(',')[0]}`{name[len(name.partition(',')[0]) :]} | {dtype} | {' | '.join(shares)} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(render_shares())

@@ -56,7 +56,7 @@ class Interval:
         return hull(round_to(end, KINDS[dtype]).astype(np.float64) for end in self.ends)
 
     def widened(self, relative: Any, absolute: Any = 0.0) -> Interval:
-        """With an error of so much of a number's magnitude, and so much besides, at either end; infinities stay."""
+        """With an error of so much of a number's magnitude, and so much more, at either end; infinities stay."""
         by = np.asarray(relative) + _MARGIN
         low, high = (np.where(np.isinf(end), 0, np.abs(end) * by + absolute) for end in (self.lo, self.hi))
         return Interval(self.lo - low, self.hi + high)

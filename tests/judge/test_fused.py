@@ -23,7 +23,7 @@ from mxspec_conformance.judge.fused.judging import list_topics
 from mxspec_conformance.results.report import GOOD, Report, Verdict
 from mxspec_conformance.transports.abi import header_path
 
-from tests.fused_kernels import CONTRACTS, FORMAT, RIGHT, WRONG, Variant
+from tests.fused_kernels import CONTRACTS, FORMAT, RIGHT, WRONG, Variant, render_shares
 from tests.support import rng
 
 #: Everything but the calls of other sizes and in other memory.
@@ -241,6 +241,27 @@ def test_other_transports(transport: str, tmp_path: Path) -> None:
         report = check(target, only="quantize_fused/*" if code == 0 and transport == "library" else VALUES)
         assert report.exit_code == code
         assert report.requirements
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "fused.md").read_text("utf-8")
+
+
+@pytest.mark.share(20)
+def test_the_shares_of_the_page() -> None:
+    assert render_shares() in PAGE
+
+
+@pytest.mark.parametrize(("mistake", "code"), [(None, 0), (("np.abs(blocks).max(", "blocks.max("), 1)])
+def test_the_example_of_the_page(mistake: tuple[str, str] | None, code: int, tmp_path: Path) -> None:
+    kernel = PAGE.split("```python\n")[1].partition("```")[0]
+    (tmp_path / "my_kernel.py").write_text(kernel.replace(*mistake) if mistake else kernel, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mxspec_conformance", "check", "my_kernel.py", "--failures", "1", "--only", "quantize_fused/*/[mpisozn]*"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    shown = PAGE.split("```\n")[2 if code == 0 else 4].rstrip().splitlines()
+    assert done.returncode == code
+    assert "\n".join(shown[code == 0 :]) in "\n".join(line.rstrip() for line in done.stdout.splitlines()), done.stdout
 
 
 def test_every_topic_is_listed() -> None:
