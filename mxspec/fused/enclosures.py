@@ -37,9 +37,6 @@ class Interval:
         """Both, or the one where they are the same array."""
         return (self.lo,) if self.lo is self.hi else (self.lo, self.hi)
 
-    def __neg__(self) -> Interval:
-        return hull(-a for a in self.ends)
-
     def __add__(self, other: Interval) -> Interval:
         return hull(a + b for a in self.ends for b in other.ends)
 

@@ -8,7 +8,6 @@ the true value with the sum of the errors that float32 operations make: U for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,27 +21,24 @@ from mxspec.fused.functions import ALPHA, EPS, FUNCTIONS, LIMIT, FusedFunction, 
 U, TINY = 2.0**-24, 2.0**-150
 #: exp beyond here, and its reciprocal below, leave float32 or its normal numbers.
 _UNDERFLOWS = 87.0
-_ONE, _HALF = make_point(1), make_point(0.5)
+_ONE, _HALF, _MINUS = make_point(1), make_point(0.5), make_point(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What is quantized, and that of which the maximum is taken."""
-
-    value: Interval
-    amax: Interval
-
-
-def evaluate(function: FusedFunction, contract: Contract, given: Mapping[str, npt.NDArray[Any]], eps: float = EPS) -> Result:
-    """The intervals of f for arrays by name (`FusedFunction.take`), rows along the first axis."""
+def evaluate(
+    function: FusedFunction, contract: Contract, given: Mapping[str, npt.NDArray[Any]], eps: float = EPS
+) -> tuple[Interval, Interval]:
+    """Where f lies for arrays by name (`FusedFunction.take`), rows along the first axis: what is quantized, and what amax is taken of."""
     points = {name: make_point(array) for name, array in given.items()}
     with np.errstate(all="ignore"):
-        if function.kind is Kind.HADAMARD:
-            plain = _mix(points["x"].lo, function)
-        else:
-            plain = _normalize(function, contract, points, eps) if function.kind is Kind.RMSNORM else _activate(function, contract, points)
+        match function.kind:
+            case Kind.HADAMARD:
+                plain = _mix(points["x"].lo, function)
+            case Kind.RMSNORM:
+                plain = _normalize(function, contract, points, eps)
+            case _:
+                plain = _activate(function, contract, points)
         rounded = plain if contract.product == "float32" else plain.rounded(contract.product)
-    return Result(rounded, plain if contract.amax_unrounded else rounded)
+    return rounded, plain if contract.amax_unrounded else rounded
 
 
 def compute(x: npt.NDArray[Any], function: str, *, contract: str = "", eps: float = EPS, **arrays: Any) -> npt.NDArray[np.float32]:
@@ -52,26 +48,24 @@ def compute(x: npt.NDArray[Any], function: str, *, contract: str = "", eps: floa
     """
     f = FUNCTIONS[function]
     chosen = get_contract(contract, f) if contract else next(iter(list_contracts(f)))
-    return evaluate(f, chosen, f.take(x, arrays), eps).value.lo.astype(np.float32)
+    return evaluate(f, chosen, f.take(x, arrays), eps)[0].lo.astype(np.float32)
 
 
 def _activate(function: FusedFunction, contract: Contract, given: Mapping[str, Interval]) -> Interval:
     x, up = given["x"], given.get("up")
-    match function.kind:
-        case Kind.SILU:
-            a = _silu(x, contract)
-        case Kind.SWIGLU_OAI:
-            a = _silu(x.clamped(-np.inf, LIMIT), contract, ALPHA)
-            up = None if up is None else (up.clamped(-LIMIT, LIMIT) + _ONE).rounded()
-        case _:
-            a = _gelu(x, contract, has_tanh=function.kind is Kind.GELU_TANH)
+    if function.kind is Kind.SWIGLU_OAI:
+        x, up = x.clamped(-np.inf, LIMIT), (given["up"].clamped(-LIMIT, LIMIT) + _ONE).rounded()
+    if function.kind in (Kind.SILU, Kind.SWIGLU_OAI):
+        a = _silu(x, contract, 1.0 if function.kind is Kind.SILU else ALPHA)
+    else:
+        a = _gelu(x, contract, has_tanh=function.kind is Kind.GELU_TANH)
     a = a if contract.inner == "float32" else a.rounded(contract.inner)
     if up is None:
         return a
     return (a * up).widened(U, TINY) if contract.form is Form.ANY else (a * up).rounded()
 
 
-def _silu(x: Interval, contract: Contract, alpha: float = 1.0) -> Interval:
+def _silu(x: Interval, contract: Contract, alpha: float) -> Interval:
     """x sigmoid(alpha x).
 
     Any order: exp with n ulp is off by n 2^-23 of itself, and the sigmoid by that times 1 - sigmoid; for a rounded alpha x by |alpha x| U
@@ -81,11 +75,11 @@ def _silu(x: Interval, contract: Contract, alpha: float = 1.0) -> Interval:
     z = x * make_point(alpha)
     ulps: Any = contract.ulps if contract.ulps != FAST else 2 + np.floor(1.173 * np.abs(z.lo))
     if contract.form is not Form.ANY:
-        below = (_ONE + enclose_exp(-z.rounded()).widened_by_ulps(ulps).rounded()).rounded()
+        below = (_ONE + enclose_exp(z.rounded() * _MINUS).widened_by_ulps(ulps).rounded()).rounded()
         if contract.form is Form.PLAIN:
             return (x / below).rounded()
         return (x * (_ONE / below).rounded().rounded(contract.sigmoid)).rounded()
-    below = _ONE + enclose_exp(-z)
+    below = _ONE + enclose_exp(z * _MINUS)
     error = (1 - 1 / below.hi) * (ulps * 2 * U + (alpha != 1) * np.abs(z.lo) * U) + 4 * U
     sigmoid = (_ONE / below).widened(np.where(np.isnan(error), 1, error), TINY)
     sigmoid = Interval(np.where(z.lo < -_UNDERFLOWS, 0, sigmoid.lo), sigmoid.hi)

@@ -18,7 +18,6 @@ from mxspec.blocks import quantize_rows
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
 from mxspec.fused.enclosures import Floats, Interval
-from mxspec.fused.evaluating import Result
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Profile
 from mxspec.stepfunctions import StepFunction, scale_steps
@@ -59,10 +58,15 @@ def list_judged(fmt: BlockFormat, *, with_tensor_scale: bool) -> Iterator[Profil
 
 
 def judge_answer(
-    result: Result, scales: Codes, codes: Codes, fmt: BlockFormat, profile: Profile, tensor_scale: TensorScale | None = None
+    found: tuple[Interval, Interval],
+    scales: Codes,
+    codes: Codes,
+    fmt: BlockFormat,
+    profile: Profile,
+    tensor_scale: TensorScale | None = None,
 ) -> Legality:
-    """What is legal of scales [..., blocks] and codes [..., columns], for intervals in the shape of the codes."""
-    value, of_amax = (Interval(i.lo.reshape(-1, fmt.k), i.hi.reshape(-1, fmt.k)) for i in (result.value, result.amax))
+    """What is legal of scales [..., blocks] and codes [..., columns], for intervals (`evaluate`) in the shape of the codes."""
+    value, of_amax = (Interval(i.lo.reshape(-1, fmt.k), i.hi.reshape(-1, fmt.k)) for i in found)
     given, blocks, element = scales.reshape(-1, 1), codes.reshape(-1, fmt.k), fmt.element
     scale, steps = given[:, 0], scale_steps(profile, fmt, tensor_scale)
     legal_scales, decided = _find_legal(steps, of_amax, scale)

@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 
 import mxspec
-from mxspec import fused
 from mxspec.acceptance import fold_zeros
 from mxspec.formats import get_block
+from mxspec.fused.contracts import Contract, list_contracts
 from mxspec.fused.enclosures import Interval, enclose_erf, enclose_exp, enclose_tanh, make_point
+from mxspec.fused.evaluating import compute, evaluate
+from mxspec.fused.functions import FUNCTIONS
+from mxspec.fused.legality import judge_answer
 from mxspec_conformance import check
 from mxspec_conformance.judge.fused.judging import list_topics
 from mxspec_conformance.results.report import GOOD, Report, Verdict
@@ -75,10 +78,10 @@ def test_what_is_legal_is_what_some_number_of_the_interval_gives(fmt: str, profi
     for _ in range(4):
         steps.append(np.nextafter(steps[-1], np.float32(np.inf)))
     interval = Interval(steps[0].astype(np.float64), steps[-1].astype(np.float64))
-    result = fused.Result(interval, interval)
+    result = interval, interval
     many = [mxspec.quantize(s, fmt, profile=profile) for s in steps]
     for chosen in many:
-        found = fused.judge_answer(result, chosen.scales, chosen.codes, block, rule)
+        found = judge_answer(result, chosen.scales, chosen.codes, block, rule)
         assert found.scales.all()
         assert not found.wrong.any()
         under = [mxspec.quantize(s, fmt, profile=profile, scales=chosen.scales).codes for s in steps]
@@ -86,22 +89,22 @@ def test_what_is_legal_is_what_some_number_of_the_interval_gives(fmt: str, profi
         single = np.all([fold[c] == fold[under[0]] for c in under], axis=0)
         assert (found.decided_codes == single).all()
         beyond = np.max(under, axis=0) + 1
-        judged = fused.judge_answer(result, chosen.scales, beyond.astype(np.uint8), block, rule)
+        judged = judge_answer(result, chosen.scales, beyond.astype(np.uint8), block, rule)
         assert not judged.codes[single & (y > 0) & (under[0] < block.element.max_code)].any()
     wrong = (many[0].scales + 3).astype(np.uint8)
-    assert not fused.judge_answer(result, wrong, many[0].codes, block, rule).scales.any()
+    assert not judge_answer(result, wrong, many[0].codes, block, rule).scales.any()
 
 
-@pytest.mark.parametrize("function", fused.FUNCTIONS)
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_narrower_contracts_lie_in_wider_ones(function: str) -> None:
     """What correctly rounded steps give lies in the interval of any order, whatever is rounded afterwards; that interval is narrow."""
-    f = fused.FUNCTIONS[function]
+    f = FUNCTIONS[function]
     x = RNG.normal(0, 3, (8, 128)).astype(np.float32)
     given = {"x": x} | {n: x[::-1] for n in ("up", "residual") if (n == "up") * f.multiplies or (n == "residual") * f.adds}
-    by_rounding: dict[Any, list[tuple[fused.Contract, Interval]]] = {}
-    for contract in fused.list_contracts(f):
+    by_rounding: dict[Any, list[tuple[Contract, Interval]]] = {}
+    for contract in list_contracts(f):
         key = tuple(contract.rounds.items()), contract.amax_unrounded
-        by_rounding.setdefault(key, []).append((contract, fused.evaluate(f, contract, given).value))
+        by_rounding.setdefault(key, []).append((contract, evaluate(f, contract, given)[0]))
     for found in by_rounding.values():
         wide = found[-1][1]
         for contract, narrow in found:
@@ -157,7 +160,7 @@ def test_a_tensor_scale_and_options_are_passed() -> None:
 
     def quantize_fused(x: Any, function: str, fmt: str, up: Any = None, tensor_scale: float = 1.0) -> Any:
         t = mxspec.quantize(
-            fused.compute(x, function, up=up), fmt, profile="nvfp4-te", tensor_scale=mxspec.TensorScale.from_float("amax", tensor_scale)
+            compute(x, function, up=up), fmt, profile="nvfp4-te", tensor_scale=mxspec.TensorScale.from_float("amax", tensor_scale)
         )
         return t.codes, t.scales
 

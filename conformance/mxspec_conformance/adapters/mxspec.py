@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec
-from mxspec import affine, fused, layouts, sparsity
+from mxspec import affine, layouts, sparsity
+from mxspec.fused.evaluating import compute
+from mxspec.fused.functions import EPS
 from mxspec_conformance.adapters.registry import Adapter, Library
 from mxspec_vectors.build_affine import AFFINE_FILES
 
@@ -39,11 +41,10 @@ class _Model:
         return t.codes, t.scales
 
     def quantize_fused(
-        self, x: Any, function: str, fmt: str, up: Any = None, residual: Any = None, weight: Any = None, eps: float = fused.EPS,
-        tensor_scale: float | None = None,
-    ) -> tuple[Any, Any]:  # fmt: skip
+        self, x: Any, f: str, fmt: str, up: Any = None, residual: Any = None, weight: Any = None, eps: float = EPS, tensor_scale: Any = None
+    ) -> tuple[Any, Any]:
         """Codes and scales of a function, by the first of its contracts."""
-        return self.quantize(fused.compute(x, function, up=up, residual=residual, weight=weight, eps=eps), fmt, tensor_scale)
+        return self.quantize(compute(x, f, up=up, residual=residual, weight=weight, eps=eps), fmt, tensor_scale)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """float32 values by the format's default profile."""

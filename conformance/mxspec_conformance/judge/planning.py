@@ -13,7 +13,7 @@ from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import default_affine_profile, get_affine_profile
 from mxspec.formats import get_block
-from mxspec.fused import compute
+from mxspec.fused.evaluating import compute
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.sparsity import compress, decompress, get_sparse, prune

@@ -24,7 +24,8 @@ from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
-from mxspec.fused import get_contract as get_fused_contract, read_fused
+from mxspec.fused.contracts import get_contract as get_fused_contract
+from mxspec.fused.functions import read_fused
 from mxspec.layouts import Layout, Padding, Part, get_layout, list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
@@ -488,7 +489,7 @@ def check_fused(spec: str, keywords: Mapping[str, Iterable[str]], names: Iterabl
         missing = "no FUSED; list what it computes, such as silu_mul-mxfp8_e4m3" if offered else "FUSED, and no quantize_fused"
         raise TargetError(f"{spec} has {missing}")
     try:
-        register_named([name for name in map(_format_of_fused, names) if name in ADJACENT])
+        register_named([known for known in ADJACENT if any(name.endswith(f"-{known}") for name in names)])
         for function, _ in map(read_fused, names):
             if lacking := [n for n in function.needs if n not in keywords["quantize_fused"]]:
                 raise ValueError(f"{function.name} needs the keyword {lacking[0]} of quantize_fused")
@@ -497,10 +498,6 @@ def check_fused(spec: str, keywords: Mapping[str, Iterable[str]], names: Iterabl
     except ValueError as error:
         raise TargetError(f"{spec}: FUSED: {error}") from None
     return {"fused": names, "fused_contract": contract}
-
-
-def _format_of_fused(name: str) -> str:
-    return next((known for known in ADJACENT if name.endswith(f"-{known}")), "")
 
 
 def check_rule(spec: str, what: str, name: str) -> str:

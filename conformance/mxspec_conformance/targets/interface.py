@@ -14,7 +14,7 @@ import numpy as np
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.formats import BlockFormat, get_block
-from mxspec.fused import FUNCTIONS as FUSED_FUNCTIONS
+from mxspec.fused.functions import FUNCTIONS as FUSED_FUNCTIONS
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand

@@ -13,7 +13,7 @@ import numpy as np
 from mxspec.affine.formats import Offset
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import get_block
-from mxspec.fused import read_fused
+from mxspec.fused.functions import read_fused
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.dtypes import DTYPES

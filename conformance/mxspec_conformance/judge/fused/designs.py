@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from mxspec.elements import decode_table
 from mxspec.formats import BlockFormat
-from mxspec.fused import Contract, FusedFunction, evaluate, list_judged
-from mxspec.fused.functions import LIMIT, Kind
+from mxspec.fused.contracts import Contract
+from mxspec.fused.evaluating import evaluate
+from mxspec.fused.functions import LIMIT, FusedFunction, Kind
+from mxspec.fused.legality import list_judged
 from mxspec.stepfunctions import scale_steps
 from mxspec_conformance.targets.dtypes import DTYPES
 
@@ -29,8 +31,7 @@ _OFFSETS = (0.0, 0.0, 0.0, 2.0**-10, -(2.0**-10), 2.0**-13, -(2.0**-13))
 _TOP = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """One call."""
 
     topic: str
@@ -173,13 +174,13 @@ def _solve(design: Design, targets: Array) -> dict[str, Array]:
         low, high = np.full(targets.shape, 1e-4), np.full(targets.shape, 64.0)
         for _ in range(60):
             middle = (low + high) / 2
-            below = evaluate(function, Contract(), {"x": middle.astype(np.float32)}).value.lo < wanted
+            below = evaluate(function, Contract(), {"x": middle.astype(np.float32)})[0].lo < wanted
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return design.cast({"x": low})
     shape = max(_CANDIDATES // targets.size, 4), targets.size
     gate = design.cast({"x": rng.uniform(0.3, 6.5, shape) * rng.choice([1, 1, 1, -0.3], shape)})["x"]
     one = float(function.kind is Kind.SWIGLU_OAI)
-    factor = evaluate(function, Contract(), {"x": gate, "up": np.asarray(1.0 - one)}).value.lo
+    factor = evaluate(function, Contract(), {"x": gate, "up": np.asarray(1.0 - one)})[0].lo
     with np.errstate(all="ignore"):
         up = design.cast({"up": wanted / factor - one})["up"]
         distance = np.abs(factor * (up.astype(np.float64) + one) / wanted - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from mxspec.elements import decode_table
-from mxspec.fused import Legality, evaluate, read_fused
-from mxspec.fused.functions import EPS, Kind
+from mxspec.fused.evaluating import evaluate
+from mxspec.fused.functions import EPS, Kind, read_fused
+from mxspec.fused.legality import Legality
 from mxspec_conformance.judge.fused.designs import Design, list_cases
 from mxspec_conformance.judge.fused.standing import SPECIAL, Answer, Standing, Subject, find_standing
 from mxspec_conformance.judge.invariance.answered import call_failure
@@ -39,83 +39,71 @@ def judge_fused(session: TargetSession, name: str, wanted: Wanted = EVERYTHING) 
     """The requirements of one fused quantizer, and for each dtype which contract and profile it was judged by."""
     scorecard, details = Scorecard(OPERATION, name, wanted), {}
     for turn, dtype in enumerate(session.capabilities.dtypes):
-        subject = Subject(name, dtype, session.capabilities)
-        answers = list(_ask(session, subject, scorecard))
-        if not answers:
-            continue
-        standing, also = find_standing(subject, answers)
-        legal = [standing.judge(a.case.given, a.codes, a.scales) for a in answers]
-        for answer, found in zip(answers, legal, strict=True):
-            _enter(standing, answer, found, scorecard)
-        details[dtype] = _describe(standing, answers, legal) | ({} if also is None else {"same_bits_as": also.profile.id})
-        pools = [next((a for a in answers if a.case.topic == topic), None) for topic in ("mixture", "zero-block")]
-        if wanted.calls and pools[0] is not None:
-            _judge_calls(session, standing, [pool for pool in pools if pool is not None], scorecard, turn)
+        subject, answers = Subject(name, dtype, session.capabilities), list[Answer]()
+        for case in list_cases(subject.function, subject.fmt, dtype):
+            arguments, options = subject.lay(case.given)
+            back = run_once(partial(session.call, OPERATION, *arguments, **options))
+            if isinstance(back, NoAnswer):
+                scorecard.count_no_answer(case.topic, f"{dtype}, {case.label}", back)
+            else:
+                answers.append(Answer(case, *back))
+        if answers:
+            standing, also = find_standing(subject, answers)
+            details[dtype] = _enter(standing, answers, scorecard) | ({} if also is None else {"same_bits_as": also.profile.id})
+            pools = [a for topic in ("mixture", "zero-block") for a in [a for a in answers if a.case.topic == topic][:1]]
+            if wanted.calls and pools[0].case.topic == "mixture":
+                _judge_calls(session, standing, pools, scorecard, turn)
     requirements = [judge_tally(t, None, lambda tally: None if tally.show is None else tally.show()) for t in scorecard.tallies.values()]
     failing = {dtype: entry for dtype, entry in details.items() if entry["failing"]}
     nearest = "; ".join(f"{dtype}: nearest is {entry['text']} ({entry['contract']})" for dtype, entry in failing.items())
     others = {entry.get("same_bits_as", "") for entry in failing.values()}
-    for requirement in requirements:
-        if requirement.verdict is Verdict.FAIL and requirement.topic not in OF_CALLS:
-            requirement.note = nearest
-            if len(others) == 1 and (other := max(others)):
-                requirement.verdict, requirement.note, requirement.explained_by = Verdict.DEVIATION, f"as {other}", other
+    for requirement in (r for r in requirements if r.verdict is Verdict.FAIL and r.topic not in OF_CALLS):
+        requirement.note = nearest
+        if len(others) == 1 and (other := max(others)):
+            requirement.verdict, requirement.note, requirement.explained_by = Verdict.DEVIATION, f"as {other}", other
     return requirements, details
 
 
-def _ask(session: TargetSession, subject: Subject, scorecard: Scorecard) -> Iterator[Answer]:
-    for case in list_cases(subject.function, subject.fmt, subject.dtype):
-        arguments, options = subject.lay(case.given)
-        answer = run_once(partial(session.call, OPERATION, *arguments, **options))
-        if isinstance(answer, NoAnswer):
-            scorecard.count_no_answer(case.topic, f"{subject.dtype}, {case.label}", answer)
-        else:
-            yield Answer(case, *answer)
-
-
-def _enter(standing: Standing, answer: Answer, legal: Legality, scorecard: Scorecard) -> None:
-    """Each row is a case."""
-    wrong = legal.wrong.reshape(answer.codes.shape)
-    for row in range(len(wrong)):
-        label = f"{standing.subject.dtype}, {answer.case.label}, row {row}"
-        show = partial(_show, standing, answer, legal, (row, int(np.argmax(wrong[row]))), label)
-        scorecard.count(answer.case.topic, label, ok=not wrong[row].any(), show=show)
+def _enter(standing: Standing, answers: list[Answer], scorecard: Scorecard) -> dict[str, Any]:
+    """Enter each row as a case; what the report keeps, where decided is the share of elements of which one code under one scale is legal."""
+    decided, failing = {}, 0
+    for answer in answers:
+        legal, case = standing.judge(answer.case.given, answer.codes, answer.scales), answer.case
+        wrong = legal.wrong.reshape(answer.codes.shape)
+        for row in range(len(wrong)):
+            label, bad = f"{standing.subject.dtype}, {case.label}, row {row}", bool(wrong[row].any())
+            show = partial(_show, standing, answer, legal, (row, int(np.argmax(wrong[row]))), label)
+            scorecard.count(case.topic, label, ok=not bad, show=show)
+            failing += bad
+        if case.topic not in SPECIAL:
+            decided[case.label] = round(float((legal.decided_codes & legal.decided_scales[:, None]).mean()), 6)
+    return {
+        "contract": standing.contract.name, "text": standing.contract.describe(standing.subject.function),
+        "profile": standing.profile.id, "failing": failing, "cases": sum(len(a.codes) for a in answers), "decided": decided,
+    }  # fmt: skip
 
 
 def _show(standing: Standing, answer: Answer, legal: Legality, at: tuple[int, int], label: str) -> Failure:
     """An element that no contract explains."""
     subject, given = standing.subject, standing.subject.trim(answer.case.given)
     fmt, values = subject.fmt, np.resize(decode_table(subject.fmt.element), 256)
-    result = evaluate(subject.function, standing.contract, given, EPS)
+    value, of_amax = evaluate(subject.function, standing.contract, given, EPS)
     block, lane = divmod(at[0] * answer.codes.shape[1] + at[1], fmt.k)
 
     def write(*codes: int) -> str:
         return " to ".join(f"{code:02x} = {values[code]}" for code in dict.fromkeys(codes))
 
     expected = {
-        "f": f"[{float(result.value.lo[at])!r}, {float(result.value.hi[at])!r}]",
+        "f": f"[{float(value.lo[at])!r}, {float(value.hi[at])!r}]",
         "code": write(int(legal.lowest[block, lane]), int(legal.highest[block, lane])),
         "contract": standing.contract.describe(subject.function),
     }
     if not legal.scales[block]:
-        largest = (float(np.abs(end.reshape(-1, fmt.k)[block]).max()) for end in (result.amax.lo, result.amax.hi))
+        largest = (float(np.abs(end.reshape(-1, fmt.k)[block]).max()) for end in (of_amax.lo, of_amax.hi))
         expected["scale"] = f"that of {standing.profile.id} for an amax in [{', '.join(map(repr, sorted(largest)))}]"
     returned = {"code": write(int(answer.codes[at])), "scale": f"{int(answer.scales.reshape(-1)[block]):02x}"}
     inputs = {name: repr(float(array[at[1]] if array.ndim == 1 else array[at])) for name, array in given.items()}
     return Failure(label, {"column": at[1], **inputs}, expected, returned)
-
-
-def _describe(standing: Standing, answers: list[Answer], legal: list[Legality]) -> dict[str, Any]:
-    """What the report keeps; decided is the share of elements of which one code under one scale is legal."""
-    decided = {
-        a.case.label: round(float((found.decided_codes & found.decided_scales[:, None]).mean()), 6)
-        for a, found in zip(answers, legal, strict=True) if a.case.topic not in SPECIAL
-    }  # fmt: skip
-    failing = [found.wrong.reshape(a.codes.shape).any(axis=1).sum() for a, found in zip(answers, legal, strict=True)]
-    return {
-        "contract": standing.contract.name, "text": standing.contract.describe(standing.subject.function),
-        "profile": standing.profile.id, "failing": int(sum(failing)), "cases": sum(len(a.codes) for a in answers), "decided": decided,
-    }  # fmt: skip
 
 
 def _judge_calls(session: TargetSession, standing: Standing, pools: list[Answer], scorecard: Scorecard, turn: int) -> None:
@@ -145,12 +133,12 @@ def _judge_calls(session: TargetSession, standing: Standing, pools: list[Answer]
 
         return Drawn(*subject.lay(given), find_mistake)
 
-    def takes(shape: tuple[int, int]) -> bool:
-        return shape[1] == 1 or not design.is_norm
-
     zeros = np.flatnonzero(~np.any([a.any(axis=1) for a in units.values() if a.ndim > 1], axis=0))
     ordinary = np.arange(pools[0].codes.size // width)
-    items = Items(width=width, fill=fill, ordinary=ordinary, special={"zeros": zeros}, takes=takes, own_path=bool(turn))
+    items = Items(
+        width=width, fill=fill, ordinary=ordinary, special={"zeros": zeros}, own_path=bool(turn),
+        takes=lambda shape: shape[1] == 1 or not design.is_norm,
+    )  # fmt: skip
     work = Workload(
         session=session, function=OPERATION, scorecard=scorecard, draw=items.draw,
         sizes={f"{rows} x {wide * width}": (rows, wide) for rows, wide in ((r, 1 if design.is_norm else w) for r, w in _SHAPES)},

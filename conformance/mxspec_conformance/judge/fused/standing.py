@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
-from mxspec.fused import Contract, FusedFunction, Legality, evaluate, get_contract, judge_answer, list_contracts, list_judged, read_fused
-from mxspec.fused.functions import EPS, Kind
+from mxspec.fused.contracts import Contract, get_contract, list_contracts
+from mxspec.fused.evaluating import evaluate
+from mxspec.fused.functions import EPS, FusedFunction, Kind, read_fused
+from mxspec.fused.legality import Legality, judge_answer, list_judged
 from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind as ProfileKind, Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale
@@ -24,8 +26,16 @@ Arrays = dict[str, Array]
 SPECIAL = ("nan", "inf")
 #: The tensor scale 2 in each kind: 1 would not show which is meant.
 _TENSOR_SCALES = {TensorScaleKind.DECODE: 2.0, TensorScaleKind.ENCODE: 0.5, TensorScaleKind.AMAX: 5376.0}
-#: Contracts with which all profiles are tried, where no normative one explains everything.
+#: Contracts that are tried on all answers where none explains the first, and with all profiles.
 _BEST = 3
+
+
+class Answer(NamedTuple):
+    """A case with what came back."""
+
+    case: Case
+    codes: Array
+    scales: Array
 
 
 @dataclass(slots=True)
@@ -43,19 +53,16 @@ class Subject:
 
     def __post_init__(self) -> None:
         self.function, self.fmt = read_fused(self.name)
-        if self.fmt.has_tensor_scale and self._takes("tensor_scale"):
+        if self.fmt.has_tensor_scale and self.capabilities.has("quantize_fused", "tensor_scale"):
             kind = TensorScaleKind(self.capabilities.tensor_scale)
             self.tensor_scale = TensorScale.from_float(kind, _TENSOR_SCALES[kind])
             self.options["tensor_scale"] = self.tensor_scale.value
-        if self.function.kind is Kind.RMSNORM and self._takes("eps"):
+        if self.function.kind is Kind.RMSNORM and self.capabilities.has("quantize_fused", "eps"):
             self.options["eps"] = EPS
-
-    def _takes(self, keyword: str) -> bool:
-        return self.capabilities.has("quantize_fused", keyword)
 
     def trim(self, given: Arrays) -> Arrays:
         """Without a weight that the target does not take."""
-        return {name: array for name, array in given.items() if name != "weight" or self._takes("weight")}
+        return {n: array for n, array in given.items() if n != "weight" or self.capabilities.has("quantize_fused", n)}
 
     def lay(self, given: Arrays) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments and options of a call."""
@@ -66,22 +73,8 @@ class Subject:
         """The claimed profile, or all."""
         claimed = [p for p in map(find_profile, self.capabilities.claimed_profiles) if self.fmt.name in p.formats]
         scale = self.tensor_scale
-        listed = claimed or list(list_judged(self.fmt, with_tensor_scale=scale is not None))
+        listed = claimed or list_judged(self.fmt, with_tensor_scale=scale is not None)
         return [p for p in listed if scale is None or (p.tensor is not None and p.tensor.native is scale.kind)]
-
-    def list_contracts(self) -> Iterator[Contract]:
-        """The claimed contract, or all."""
-        claimed = self.capabilities.fused_contract
-        yield from [get_contract(claimed, self.function)] if claimed else list_contracts(self.function)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A case with what came back."""
-
-    case: Case
-    codes: Array
-    scales: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +88,18 @@ class Standing:
 
     def judge(self, given: Arrays, codes: Array, scales: Array) -> Legality:
         """What is legal of an answer."""
-        result = evaluate(self.subject.function, self.contract, self.subject.trim(given), EPS)
-        return judge_answer(result, scales, codes, self.subject.fmt, self.profile, self.subject.tensor_scale)
+        found = evaluate(self.subject.function, self.contract, self.subject.trim(given), EPS)
+        return judge_answer(found, scales, codes, self.subject.fmt, self.profile, self.subject.tensor_scale)
 
 
 def find_standing(subject: Subject, answers: Sequence[Answer]) -> tuple[Standing, Standing | None]:
     """The first contract that explains everything with a normative profile, or else what explains the most, by which a target is judged; and
-    where that is not everything, what does with a descriptive profile.
-
-    Which contracts are tried on all answers the first one says: those that explain it, or the nearest few.
-    """
+    where that is not everything, what does with a descriptive profile."""
     ordinary = [a for a in answers if a.case.topic not in SPECIAL] or answers
-    listed = subject.list_profiles()
+    claimed, listed = subject.capabilities.fused_contract, subject.list_profiles()
+    contracts = [get_contract(claimed, subject.function)] if claimed else list(list_contracts(subject.function))
     first = [p for p in listed if p.kind is ProfileKind.NORMATIVE] or listed
-    found = _rank(subject, list(subject.list_contracts()), first, ordinary)
+    found = _rank(subject, contracts, first, ordinary)
     if found[0].wrong and (others := [p for p in listed if p not in first]):
         also = _rank(subject, list(dict.fromkeys(s.contract for s in found))[:_BEST], others, ordinary)[0]
         return found[0], None if also.wrong else also
@@ -116,23 +107,23 @@ def find_standing(subject: Subject, answers: Sequence[Answer]) -> tuple[Standing
 
 
 def _rank(subject: Subject, contracts: Sequence[Contract], profiles: Sequence[Profile], answers: Sequence[Answer]) -> list[Standing]:
-    """Where the nearest contracts stand, the best first; one that explains all is the last that is tried."""
-    near = [min(_count(subject, contract, profiles, answers[:1])) for contract in contracts]
+    """Where contracts stand, the best first; one that explains all is the last that is tried. Which of them are tried on all answers, the
+    first one says: those that explain it, or the nearest few."""
+
+    def count(contract: Contract, some: Sequence[Answer]) -> list[int]:
+        wrong = np.zeros(len(profiles), np.int64)
+        for case, codes, scales in some:
+            result = evaluate(subject.function, contract, subject.trim(case.given), EPS)
+            judged = (judge_answer(result, scales, codes, subject.fmt, p, subject.tensor_scale) for p in profiles)
+            wrong += [int(legal.wrong.sum()) for legal in judged]
+        return wrong.tolist()
+
+    near = [min(count(contract, answers[:1])) for contract in contracts]
     limit = sorted(near)[:_BEST][-1] if min(near) else 0
     found: list[Standing] = []
     for contract in (c for c, n in zip(contracts, near, strict=True) if n <= limit):
-        wrong = _count(subject, contract, profiles, answers)
+        wrong = count(contract, answers)
         found += [Standing(subject, contract, p, n) for p, n in zip(profiles, wrong, strict=True)]
         if not min(wrong):
             break
     return sorted(found, key=lambda s: s.wrong)
-
-
-def _count(subject: Subject, contract: Contract, profiles: Sequence[Profile], answers: Sequence[Answer]) -> list[int]:
-    """How many elements are not explained, by profile."""
-    wrong = np.zeros(len(profiles), np.int64)
-    for answer in answers:
-        result = evaluate(subject.function, contract, subject.trim(answer.case.given), EPS)
-        judged = (judge_answer(result, answer.scales, answer.codes, subject.fmt, p, subject.tensor_scale) for p in profiles)
-        wrong += [int(legal.wrong.sum()) for legal in judged]
-    return wrong.tolist()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mxspec.affine import Offset
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import BLOCKS, SCALES, get_block, get_scalar
-from mxspec.fused import read_fused
+from mxspec.fused.functions import read_fused
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
