@@ -10,6 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mxspec_conformance.judge.fused.judging import judge_fused
+from mxspec_conformance.judge.wanted import Wanted
+from mxspec_conformance.results.report import Requirement
+from mxspec_conformance.transports.opening import open_target
+
 F32, BF16 = np.float32, ml_dtypes.bfloat16
 FORMAT, K, EMAX, LARGEST = "mxfp8_e4m3", 32, 8, 448
 
@@ -137,6 +142,11 @@ class Variant:
             NAME=self.name, VERSION="1", FUSED=[f"{self.function}-{FORMAT}"], DTYPES=[self.dtype], FUSED_CONTRACT=self.contract,
             quantize_fused=make_kernel(self.function, **self.steps),
         )  # fmt: skip
+
+    def judge(self) -> tuple[list[Requirement], dict[str, Any]]:
+        """Its requirements but those of other calls, and where it stands."""
+        requirements, details = judge_fused(open_target(self.target), f"{self.function}-{FORMAT}", Wanted(calls=False))
+        return requirements, details[self.dtype]
 
 
 def off_by_ulps(n: int) -> Callable[[Any], Any]:
@@ -358,17 +368,14 @@ WRONG = (
 
 def render_shares() -> str:
     """The table of docs/fused.md: under each contract, of how many elements one code under one scale is legal."""
-    from mxspec_conformance import check
-
     rows = ["| contract | dtype | N(0, 1) | next to ties | next to scales |", "|---|---|--:|--:|--:|"]
     more = {"any-2ulp": RIGHT[1], "any-2ulp, RMSNorm": RIGHT[9], "any-2ulp, Hadamard": RIGHT[18], "any-2ulp, GELU by tanh": RIGHT[20]}
     for name, variant in (CONTRACTS | more).items():
-        report = check(variant.target, only="quantize_fused/*/[mis]*")
-        ((dtype, found),) = next(iter(report.details["fused"].values())).items()
+        found = variant.judge()[1]
         assert found["contract"] == name.partition(",")[0], name
         labels = ("N(0, 1)", "next to ties", "maxima next to where the scale changes")
         shares = (f"{100 * found['decided'][label]:.2f} %" if label in found["decided"] else "" for label in labels)
-        rows.append(f"| `{name.partition(',')[0]}`{name[len(name.partition(',')[0]) :]} | {dtype} | {' | '.join(shares)} |")
+        rows.append(f"| `{name.partition(',')[0]}`{name[len(name.partition(',')[0]) :]} | {variant.dtype} | {' | '.join(shares)} |")
     return "\n".join(rows)
 
 

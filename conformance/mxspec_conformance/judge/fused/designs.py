@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -27,7 +26,7 @@ ROWS, NORM_COLUMNS, UNITS = 32, 256, 4
 _CANDIDATES = 1 << 18
 #: How far from a threshold results lie: on it, or where rounding to bfloat16 or to float16 moves them onto it.
 _OFFSETS = (0.0, 0.0, 0.0, 2.0**-10, -(2.0**-10), 2.0**-13, -(2.0**-13))
-#: The largest maximum of a designed block: within reach of every function.
+#: The largest maximum of a designed block.
 _TOP = 20.0
 
 
@@ -40,39 +39,22 @@ class Case(NamedTuple):
     given: dict[str, Array]
 
 
-@dataclass(slots=True)
 class Design:
     """The cases of a function, a format and a dtype."""
 
-    function: FusedFunction
-    fmt: BlockFormat
-    dtype: str
-    rng: np.random.Generator
+    def __init__(self, function: FusedFunction, fmt: BlockFormat, dtype: str) -> None:
+        self.function, self.fmt, self.dtype = function, fmt, dtype
+        self.rng = np.random.default_rng(crc32(f"{function.kind} {function.size} {fmt.name} {dtype}".encode()))
+        self.is_norm = function.kind is Kind.RMSNORM
+        #: Columns that are answered by themselves; the shape of a case, and its blocks.
+        self.unit = math.lcm(fmt.k, function.size, NORM_COLUMNS if self.is_norm else 1)
+        self.shape = ROWS, self.unit * (1 if self.is_norm else UNITS)
+        self.count = math.prod(self.shape) // fmt.k
 
-    @property
-    def unit(self) -> int:
-        """Columns that are answered by themselves."""
-        return math.lcm(self.fmt.k, self.function.size, NORM_COLUMNS if self.is_norm else 1)
-
-    @property
-    def is_norm(self) -> bool:
-        """Whether all of a row counts."""
-        return self.function.kind is Kind.RMSNORM
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of a case."""
-        return ROWS, self.unit * (1 if self.is_norm else UNITS)
-
-    @property
-    def count(self) -> int:
-        """Blocks of a case."""
-        return math.prod(self.shape) // self.fmt.k
-
-    def fill(self, x: Any = 1.0, up: Any = 1.0) -> dict[str, Array]:
-        """Arrays of N(0, 1) times a factor each."""
+    def fill(self, x: Any = 1.0, up: Any = 1.0, *, plus: Any = 0.0) -> dict[str, Array]:
+        """Arrays of N(0, 1) times a factor each; plus: is added to x."""
         factors = {"x": x} | ({"up": up} if self.function.multiplies else {}) | ({"residual": x} if self.function.adds else {})
-        given = {name: self.rng.normal(size=self.shape) * factor for name, factor in factors.items()}
+        given = {name: self.rng.normal(size=self.shape) * factor + (plus if name == "x" else 0) for name, factor in factors.items()}
         if self.is_norm:
             given["weight"] = self.rng.normal(size=self.shape[1]) / 4 + (not self.function.plus_one)
         return self.cast(given)
@@ -82,23 +64,25 @@ class Design:
         with np.errstate(all="ignore"):
             return {name: np.asarray(array).astype(np.float32).astype(DTYPES[self.dtype]) for name, array in given.items()}
 
+    def repeat(self, draw: Callable[[Any], Array]) -> Array:
+        """A number for each unit."""
+        return np.repeat(draw((ROWS, self.shape[1] // self.unit)), self.unit, axis=1)
+
     def spread(self, low: int, high: int) -> Array:
         """Powers of two, one to a unit."""
-        powers = 2.0 ** self.rng.integers(low, high + 1, (ROWS, self.shape[1] // self.unit))
-        return np.repeat(powers, self.unit, axis=1)
+        return self.repeat(lambda shape: 2.0 ** self.rng.integers(low, high + 1, shape))
 
 
 def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterator[Case]:
     """The calls of a function, the same ones every time."""
-    design = Design(function, fmt, dtype, np.random.default_rng(crc32(f"{function.kind} {function.size} {fmt.name} {dtype}".encode())))
+    design = Design(function, fmt, dtype)
     yield Case("mixture", "N(0, 1)", design.fill())
     yield Case("mixture", "N(0, 1), powers of two", design.fill(design.spread(-12, 3), design.spread(-12, 12)))
     yield Case("overflow", "large numbers", design.fill(1000.0 if design.is_norm or function.kind is Kind.HADAMARD else 40.0, 8.0))
-    small = (-14, -8) if design.is_norm else (-75, -60) if function.multiplies else (-148, -128)
     if function.kind in (Kind.SILU, Kind.SWIGLU_OAI):
-        far = np.repeat(design.rng.uniform(-30, -2, (ROWS, design.shape[1] // design.unit)), design.unit, axis=1)
-        given = design.fill(0.2)
-        yield Case("overflow", "gates far below zero", given | design.cast({"x": given["x"].astype(np.float32) + far}))
+        below = design.repeat(lambda shape: design.rng.uniform(-30, -2, shape))
+        yield Case("overflow", "gates far below zero", design.fill(0.2, plus=below))
+    small = (-14, -8) if design.is_norm else (-75, -60) if function.multiplies else (-148, -128)
     yield Case("subnormal", "small numbers", design.fill(design.spread(*small), design.spread(-75, -60)))
     zeros = design.fill()
     for array in (array for name, array in zeros.items() if name != "weight"):
@@ -111,8 +95,8 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
             given[name][rows, rows * 7 % design.shape[1]] = value
             yield Case(topic, f"{name} is {value} in one place of a row", given)
     if design.is_norm:
-        given = design.fill()
-        whole = {name: np.rint(array.astype(np.float32) * 4) for name, array in given.items() if name != "weight"}
+        given = design.fill(4.0)
+        whole = {name: np.rint(array.astype(np.float32)) for name, array in given.items() if name != "weight"}
         yield Case("sum", "rows whose sum of squares is exact", design.cast(given | whole))
     else:
         yield Case("interval", "next to ties", _make_blocks(design, *_list_ties(design)))
@@ -133,11 +117,8 @@ def _list_ties(design: Design) -> tuple[Array, Array]:
     """For each block a maximum, and results next to the ties under the scale that follows."""
     element, shape, is_two_level = design.fmt.element, (design.count, design.fmt.k), design.fmt.has_tensor_scale
     values = np.abs(decode_table(element).astype(np.float64)[: element.max_code + 1])
-    shift = 1.0
-    while values[-1] * shift > _TOP:
-        shift /= 2
-    # Tensor scales of a call are 2.
-    values *= shift * (2 if is_two_level else 1)
+    # Within reach of every function; tensor scales of a call are 2.
+    values *= 2.0 ** -int((values[-1] > _TOP * 2.0 ** np.arange(32)).sum()) * (2 if is_two_level else 1)
     ties, top = (values[1:] + values[:-1]) / 2, values[-1] * (1 if is_two_level else 0.9)
     return np.full(design.count, top), design.rng.choice(ties[ties < top], shape) * (1 + design.rng.choice(_OFFSETS, shape))
 
@@ -146,9 +127,8 @@ def _list_boundaries(design: Design) -> tuple[Array, Array]:
     """For each block a maximum next to one at which the scale changes, and small results."""
     steps = [scale_steps(p, design.fmt).starts for p in list_judged(design.fmt, with_tensor_scale=False)][:5]
     starts = np.unique(np.concatenate(steps)).astype(np.uint32).view(np.float32)
-    targets = design.rng.choice(starts[(starts >= 0.5) & (starts < 8)].astype(np.float64), design.count) * (
-        1 + design.rng.choice(_OFFSETS, design.count)
-    )
+    near = starts[(starts >= 0.5) & (starts < 8)].astype(np.float64)
+    targets = design.rng.choice(near, design.count) * (1 + design.rng.choice(_OFFSETS, design.count))
     return targets, np.abs(design.rng.normal(size=(design.count, design.fmt.k))) * 0.03 + 0.001
 
 

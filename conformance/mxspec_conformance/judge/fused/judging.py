@@ -109,7 +109,7 @@ def _show(standing: Standing, answer: Answer, legal: Legality, at: tuple[int, in
 def _judge_calls(session: TargetSession, standing: Standing, pools: list[Answer], scorecard: Scorecard, turn: int) -> None:
     """Calls of units that were answered: they come back as they did, or otherwise as legal; an order of additions may follow the shape."""
     subject = standing.subject
-    design = Design(subject.function, subject.fmt, subject.dtype, np.random.default_rng(0))
+    design = Design(subject.function, subject.fmt, subject.dtype)
     width = design.unit
 
     # Of the weight, which is one for all rows, the first pool's.

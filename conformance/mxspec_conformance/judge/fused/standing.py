@@ -14,7 +14,6 @@ from mxspec.fused.contracts import Contract, get_contract, list_contracts
 from mxspec.fused.evaluating import evaluate
 from mxspec.fused.functions import EPS, FusedFunction, Kind, read_fused
 from mxspec.fused.legality import Legality, judge_answer, list_judged
-from mxspec.profiles import find_profile
 from mxspec.profiles.schema import Kind as ProfileKind, Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.judge.fused.designs import Case
@@ -71,10 +70,10 @@ class Subject:
 
     def list_profiles(self) -> list[Profile]:
         """The claimed profile, or all."""
-        claimed = [p for p in map(find_profile, self.capabilities.claimed_profiles) if self.fmt.name in p.formats]
         scale = self.tensor_scale
-        listed = claimed or list_judged(self.fmt, with_tensor_scale=scale is not None)
-        return [p for p in listed if scale is None or (p.tensor is not None and p.tensor.native is scale.kind)]
+        judged = list_judged(self.fmt, with_tensor_scale=scale is not None)
+        listed = [p for p in judged if scale is None or (p.tensor is not None and p.tensor.native is scale.kind)]
+        return [p for p in listed if p.id in self.capabilities.claimed_profiles] or listed
 
 
 @dataclass(frozen=True, slots=True)
