@@ -23,8 +23,6 @@ class Form(StrEnum):
 #: `Contract.ulps` of the fastest instructions: exp within 2 + 1.173 |x| units in the last place, as CUDA's `__expf`; tanh within
 #: 2^-10.98 of its magnitude, as PTX's `tanh.approx.f32`.
 FAST = -1
-#: What may be rounded to another dtype than float32.
-STEPS = ("sigmoid", "inner", "product", "total")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +43,7 @@ class Contract:
     @property
     def rounds(self) -> dict[str, str]:
         """Step -> dtype, of those that are rounded."""
-        return {step: dtype for step in STEPS if (dtype := getattr(self, step)) != "float32"}
+        return {step: dtype for step in ("sigmoid", "inner", "product", "total") if (dtype := getattr(self, step)) != "float32"}
 
     @property
     def name(self) -> str:

@@ -62,14 +62,15 @@ def _activate(function: FusedFunction, contract: Contract, given: Mapping[str, I
     a = a if contract.inner == "float32" else a.rounded(contract.inner)
     if up is None:
         return a
-    return (a * up).widened(U, TINY) if contract.form is Form.ANY else (a * up).rounded()
+    # up + 1 may be fused with the product.
+    return (a * up).widened(U * (1 + (function.kind is Kind.SWIGLU_OAI)), TINY) if contract.form is Form.ANY else (a * up).rounded()
 
 
 def _silu(x: Interval, contract: Contract, alpha: float) -> Interval:
     """x sigmoid(alpha x).
 
-    Any order: exp with n ulp is off by n 2^-23 of itself, and the sigmoid by that times 1 - sigmoid; for a rounded alpha x by |alpha x| U
-    more; the sum, the division or reciprocal and the product by U each, and one more. Where exp overflows, or its reciprocal is subnormal,
+    Any order: exp with n ulp is off by n 2^-23 of itself, and the sigmoid by that times 1 - sigmoid; for a rounded alpha, and alpha x, by
+    |alpha x| 2 U more; the sum, the division or reciprocal and the product by U each, and one more. Where exp overflows, or its reciprocal is subnormal,
     the result may be anything between 0 and itself.
     """
     z = x * make_point(alpha)
@@ -80,7 +81,7 @@ def _silu(x: Interval, contract: Contract, alpha: float) -> Interval:
             return (x / below).rounded()
         return (x * (_ONE / below).rounded().rounded(contract.sigmoid)).rounded()
     below = _ONE + enclose_exp(z * _MINUS)
-    error = (1 - 1 / below.hi) * (ulps * 2 * U + (alpha != 1) * np.abs(z.lo) * U) + 4 * U
+    error = (1 - 1 / below.hi) * (ulps * 2 * U + (alpha != 1) * np.abs(z.lo) * 2 * U) + 4 * U
     sigmoid = (_ONE / below).widened(np.where(np.isnan(error), 1, error), TINY)
     sigmoid = Interval(np.where(z.lo < -_UNDERFLOWS, 0, sigmoid.lo), sigmoid.hi)
     return x * sigmoid if contract.sigmoid == "float32" else (x * sigmoid.rounded(contract.sigmoid)).widened(U, TINY)
@@ -97,14 +98,11 @@ def _gelu(x: Interval, contract: Contract, *, has_tanh: bool) -> Interval:
     def step(i: Interval) -> Interval:
         return i.rounded() if plain else i
 
-    def constant(c: float) -> Interval:
-        return step(make_point(c))
-
+    root, kappa, beta = (step(make_point(c)) for c in (0.7071067811865476, 0.044715, 0.7978845608028654))
     if has_tanh:
-        cube = step(step(x * x) * x)
-        t = enclose_tanh(step(constant(0.7978845608028654) * step(x + step(constant(0.044715) * cube))))
+        t = enclose_tanh(step(beta * step(x + step(kappa * step(step(x * x) * x)))))
     else:
-        t = enclose_erf(step(x * constant(0.7071067811865476)))
+        t = enclose_erf(step(x * root))
     if plain:
         t = t.widened_by_ulps(contract.ulps).clamped(-1, 1).rounded()
         return ((x * _HALF).rounded() * (_ONE + t).rounded()).rounded()
@@ -115,14 +113,14 @@ def _gelu(x: Interval, contract: Contract, *, has_tanh: bool) -> Interval:
 def _normalize(function: FusedFunction, contract: Contract, given: Mapping[str, Interval], eps: float) -> Interval:
     """h / sqrt(mean(h^2) + eps) times the weight.
 
-    The sum of n squares in any order is off by n U of itself, or not at all where it is exact in every order; the mean by 2 U, eps by U,
+    The sum of n squares in any order is off by n U of itself, or not at all where it is exact in every order; the mean by 2 U, eps by 2 U,
     the root and its reciprocal, or rsqrt of 2 ulp, by 4 U; each product by U, in either order.
     """
     h = (given["x"] + given["residual"]).rounded().rounded(contract.total) if function.adds else given["x"]
     n = h.lo.shape[-1]
     squares = h.lo * h.lo
     total = make_point(squares.sum(axis=-1, keepdims=True)).widened(0, _bound_sum(squares, n))
-    below = ((total / make_point(n)).widened(2 * U, TINY) + make_point(eps)).widened(U)
+    below = ((total / make_point(n)).widened(2 * U, TINY) + make_point(eps)).widened(2 * U)
     root = Interval(np.sqrt(np.maximum(below.lo, 0)), np.sqrt(below.hi))
     y = (h * (_ONE / root).widened(4 * U)).widened(U, TINY)
     y = y if contract.inner == "float32" else y.rounded(contract.inner)
