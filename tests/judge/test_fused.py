@@ -16,7 +16,7 @@ import pytest
 import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.formats import get_block
-from mxspec.fused.contracts import Contract, list_contracts
+from mxspec.fused.contracts import Contract, Form, list_contracts
 from mxspec.fused.enclosures import Interval, enclose_erf, enclose_exp, enclose_tanh, make_point
 from mxspec.fused.evaluating import compute, evaluate
 from mxspec.fused.functions import FUNCTIONS
@@ -107,6 +107,59 @@ def test_narrower_contracts_lie_in_wider_ones(function: str) -> None:
         for contract, narrow in found:
             assert (narrow.lo >= wide.lo).all(), contract.name
             assert (narrow.hi <= wide.hi).all(), contract.name
+
+
+F32 = np.float32
+
+
+def sigmoid_of(z: Any) -> Any:
+    return 1 / (1 + np.exp(-z))
+
+
+#: Function -> ways to compute it in float32, NumPy's exp being within 3 ulp.
+WAYS: dict[str, list[Any]] = {
+    "silu_mul": [
+        lambda x, up: x / (1 + np.exp(-x)) * up, lambda x, up: up * (x * sigmoid_of(x)), lambda x, up: x * up / (1 + np.exp(-x)),
+        lambda x, up: x * (np.exp(x) / (1 + np.exp(x))) * up,
+    ],
+    "swiglu_oai": [
+        lambda x, up: np.minimum(x, F32(7)) * sigmoid_of(F32(1.702) * np.minimum(x, F32(7))) * (np.clip(up, F32(-7), F32(7)) + 1),
+        lambda x, up: (np.clip(up, F32(-7), F32(7)) + 1) * np.minimum(x, F32(7)) / (1 + np.exp(np.minimum(x, F32(7)) * F32(-1.702))),
+    ],
+    "gelu_tanh": [
+        lambda x, up: F32(0.5) * x * (1 + np.tanh(F32(0.7978845608) * (x + F32(0.044715) * x * x * x))),
+        lambda x, up: x * sigmoid_of(F32(1.5957691216) * x * (1 + F32(0.044715) * (x * x))),
+        lambda x, up: x - x / (1 + np.exp(F32(1.5957691216) * (x + F32(0.044715) * (x * x * x)))),
+    ],
+    "hadamard-32": [
+        lambda x, up: (x.reshape(len(x), -1, 32) @ hadamard_32()).reshape(x.shape) * F32(32**-0.5),
+        lambda x, up: (x.reshape(len(x), -1, 32) @ (hadamard_32() * F32(32**-0.5))).reshape(x.shape),
+    ],
+    "rmsnorm": [
+        lambda x, up: x / np.sqrt((x * x).mean(axis=1, keepdims=True) + F32(1e-6)),
+        lambda x, up: x * (1 / np.sqrt(np.cumsum(x * x, axis=1, dtype=F32)[:, -1:] * F32(1 / x.shape[1]) + F32(1e-6))),
+        lambda x, up: x * (1 / np.sqrt((x * x).reshape(len(x), -1, 8).sum(axis=2).sum(axis=1, keepdims=True) / F32(x.shape[1]) + F32(1e-6))),
+    ],
+}  # fmt: skip
+
+
+def hadamard_32() -> Any:
+    return np.array([[(-1) ** (i & j).bit_count() for j in range(32)] for i in range(32)], F32)
+
+
+@pytest.mark.parametrize("function", WAYS)
+def test_what_float32_computes_lies_in_the_interval(function: str) -> None:
+    f = FUNCTIONS[function]
+    x, up = (RNG.normal(0, 1, (2000, 256)) * 2.0 ** RNG.integers(-8, 5, (2000, 1)) for _ in range(2))
+    x, up = x.astype(F32), up.astype(F32)
+    given = {"x": x, "up": up} if f.multiplies else {"x": x}
+    value, _ = evaluate(f, Contract(form=Form.ANY, ulps=3), given)
+    for number, way in enumerate(WAYS[function]):
+        with np.errstate(all="ignore"):
+            y = way(x, up)
+        assert y.dtype == F32
+        outside = ~((value.lo <= y) & (y <= value.hi))
+        assert not outside.any(), (number, x[outside][:3], y[outside][:3], value.lo[outside][:3], value.hi[outside][:3])
 
 
 @pytest.mark.share(10)
