@@ -30,13 +30,10 @@ def evaluate(
     """Where f lies for arrays by name (`FusedFunction.take`), rows along the first axis: what is quantized, and what amax is taken of."""
     points = {name: make_point(array) for name, array in given.items()}
     with np.errstate(all="ignore"):
-        match function.kind:
-            case Kind.HADAMARD:
-                plain = _mix(points["x"].lo, function)
-            case Kind.RMSNORM:
-                plain = _normalize(function, contract, points, eps)
-            case _:
-                plain = _activate(function, contract, points)
+        if function.kind is Kind.HADAMARD:
+            plain = _mix(points["x"].lo, function)
+        else:
+            plain = _normalize(function, contract, points, eps) if function.kind is Kind.RMSNORM else _activate(function, contract, points)
         rounded = plain if contract.product == "float32" else plain.rounded(contract.product)
     return rounded, plain if contract.amax_unrounded else rounded
 
