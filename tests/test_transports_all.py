@@ -105,6 +105,12 @@ def test_scalar_functions(every: Any) -> None:
     assert (values == 3).all()
 
 
+def test_fused(every: Any) -> None:
+    x = np.full((2, 64), 3, np.float32)
+    codes, scales = every.quantize_fused(x, "silu_mul", "mxfp4", residual=x + 1, weight=x[0] + 2, eps=7.0)
+    assert (codes.shape, codes[0, :6].tolist(), scales.tolist()) == ((2, 32), [3, 99, 4, 5, 7, 99], [[128]] * 2)
+
+
 def test_affine(every: Any) -> None:
     x = np.arange(192, dtype=np.float32).reshape(3, 64)
     codes, scales, offsets = every.quantize_affine(x, AFFINE)
@@ -185,7 +191,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
     remote = RemoteModule(every.MXSPEC_CAPABILITIES, ask)
     codes, scales, x = np.zeros((2, 32), np.uint8), np.ones((2, 1), np.uint8), np.ones((2, 32), np.float32)
     calls: dict[str, tuple[Any, ...]] = {
-        "quantize": (x, "mxfp4"), "dequantize": (codes, scales, "mxfp4"), "encode": (x[0], "e2m1"), "decode": (codes[0], "e2m1"),
+        "quantize": (x, "mxfp4"), "quantize_fused": (np.ones((2, 64), np.float32), "silu_mul", "mxfp4"), "dequantize": (codes, scales, "mxfp4"), "encode": (x[0], "e2m1"), "decode": (codes[0], "e2m1"),
         "quantize_affine": (x, AFFINE), "dequantize_affine": (np.zeros((2, 4), np.uint32), x[:, :1], x[:, :1], AFFINE),
         "encode_stochastic": (x[0], "e2m1", np.zeros(32, np.uint32)), "tensor_scale": (x, "mxfp4"),
         "prune": (codes, "e2m1-2to4"), "compress": (codes, "e2m1-2to4"),

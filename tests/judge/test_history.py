@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import mxspec
 from mxspec import affine, sparsity
+from mxspec.fused.evaluating import compute
 from mxspec.layouts import get_layout
 from mxspec_conformance import check
 from mxspec_conformance.judge.invariance import history
@@ -27,7 +28,7 @@ from mxspec_conformance.targets.operands import Side
 from mxspec_conformance.transports.opening import open_target
 
 Function = Callable[..., Any]
-AFFINE, SPARSE, LAYOUT = "int4-g64-bias-float16", "e2m1-2to4", "nibble-low"
+AFFINE, SPARSE, LAYOUT, FUSED = "int4-g64-bias-float16", "e2m1-2to4", "nibble-low", "silu_mul-mxfp4"
 
 
 def parts_of(answer: Any) -> tuple[np.ndarray[Any, Any], ...]:
@@ -179,6 +180,10 @@ def quantize(x: Any, fmt: str) -> Any:
     return tensor.codes, tensor.scales
 
 
+def quantize_fused(x: Any, function: str, fmt: str) -> Any:
+    return quantize(compute(x, function), fmt)
+
+
 def encode(x: Any, element: str) -> Any:
     return mxspec.encode(x, element)
 
@@ -218,6 +223,7 @@ def matmul(a: Any, b: Any, out_dtype: str) -> Any:
 #: Operation -> a right function, and what else a target declares.
 OPERATIONS: dict[str, tuple[Function, dict[str, Any]]] = {
     "quantize": (quantize, {"FORMATS": ["mxfp4"]}),
+    "quantize_fused": (quantize_fused, {"FUSED": [FUSED]}),
     "dequantize": (lambda codes, scales, fmt: mxspec.dequantize(codes, scales, fmt), {"FORMATS": ["mxfp4"]}),
     "tensor_scale": (
         lambda x, fmt: np.array([mxspec.tensor_scale(x, fmt).value], np.float32),

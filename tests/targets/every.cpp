@@ -11,8 +11,9 @@ const char *mxspec_describe(void) {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
         "affine": ["int4-g32-bias-float32/words"], "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
         "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"],
-        "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
-        "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"], "encode": ["rounding", "overflow"],
+        "fused": ["silu_mul-mxfp4"], "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
+        "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"],
+        "quantize_fused": ["up", "residual", "weight", "eps", "tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
         "quantize_affine": [], "dequantize_affine": [], "prune": [], "compress": [], "decompress": [],
         "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]}}})";
@@ -25,6 +26,14 @@ std::int32_t mxspec_quantize(const mxspec_quantize_call *c) {
     const std::int64_t fields[] = {c->dtype, c->axis, c->rows, c->columns, c->pad, c->block_rows};
     for (int i = 0; i < 6; ++i) c->codes[i] = (std::uint8_t)fields[i];
     return std::strcmp(c->format, "mxfp4") ? MXSPEC_ERROR : MXSPEC_OK;
+}
+// The first number of each array, and both options, in place of codes.
+std::int32_t mxspec_quantize_fused(const mxspec_quantize_fused_call *c) {
+    std::memset(c->codes, 0, c->codes_size);
+    std::memset(c->scales, (int)(c->rows * c->columns), c->scales_size);
+    const void *arrays[] = {c->x, c->up, c->residual, c->weight, c->eps, c->tensor_scale};
+    for (int i = 0; i < 6; ++i) c->codes[i] = arrays[i] ? (std::uint8_t)*(const float *)arrays[i] : 99;
+    return std::strcmp(c->format, "mxfp4") || std::strcmp(c->function, "silu_mul") || c->dtype ? MXSPEC_ERROR : MXSPEC_OK;
 }
 std::int32_t mxspec_dequantize(const mxspec_dequantize_call *c) {
     for (std::int64_t i = 0; i < c->rows * c->columns; ++i)

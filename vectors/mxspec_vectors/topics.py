@@ -165,10 +165,23 @@ _OF_AFFINE = {
 }
 
 
+_OF_FUSED = {
+    "mixture": "ordinary numbers, under one contract",
+    "interval": "results next to ties of the codes",
+    "scale-boundary": "maxima next to where the scale changes",
+    "sum": "rows whose sum of squares is exact in every order",
+    "overflow": "large numbers: clamps, saturated factors, squares beyond float16",
+    "subnormal": "small numbers: subnormal results, eps against the mean",
+    "call-size": "the result does not depend on how many rows and columns a call has",
+}
+
+
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
     if operation == "matmul":
         return _OF_PRODUCTS.get(topic, TOPICS[topic])
+    if operation == "quantize_fused":
+        return _OF_FUSED.get(topic, TOPICS[topic])
     if operation == "tensor_scale":
         return _OF_TENSORS.get(topic, TOPICS[topic])
     if operation in ("quantize_affine", "dequantize_affine"):
@@ -186,6 +199,8 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
     """
     if operation == "matmul":  # OCP MX v1.0 section 6.1 fixes neither precision nor order
         return Level.OPEN if topic == "zero-block" else Level.CONTRACT
+    if operation == "quantize_fused":  # OCP knows no function before a quantizer
+        return Level.OPEN if topic == "inf" or (topic == "nan" and "mxfp8" not in fmt) else Level.CONTRACT
     if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):

@@ -23,6 +23,7 @@ import numpy as np
 #: Function -> positional arguments and outputs; NAMES are text, `shape` is a list of sizes, all others are arrays.
 FUNCTIONS = {
     "quantize": (("x", "format"), ("codes", "scales")),
+    "quantize_fused": (("x", "function", "format"), ("codes", "scales")),
     "dequantize": (("codes", "scales", "format"), ("values",)),
     "quantize_affine": (("x", "affine"), ("codes", "scales", "offsets")),
     "dequantize_affine": (("codes", "scales", "offsets", "affine"), ("values",)),
@@ -43,6 +44,7 @@ FUNCTIONS = {
 }
 OPTIONS = {
     "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
+    "quantize_fused": ("up", "residual", "weight", "eps", "tensor_scale"),
     "dequantize": ("tensor_scale",),
     "encode": ("rounding", "overflow"),
     "matmul": ("alpha", "beta", "c", "bias"),
@@ -102,6 +104,7 @@ def describe(module):
     given |= {"shapes": dict(module.SHAPES)} if hasattr(module, "SHAPES") else {}
     given |= {"sparse_formats": sparse} if sparse else {}
     given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
+    given |= {"fused": listed(module.FUSED), "fused_contract": getattr(module, "FUSED_CONTRACT", "")} if hasattr(module, "FUSED") else {}
     given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"

@@ -6,6 +6,8 @@ from typing import Any
 
 import mxspec
 from mxspec import affine, layouts, sparsity
+from mxspec.fused.evaluating import compute
+from mxspec.fused.functions import EPS
 from mxspec_conformance.adapters.registry import Adapter, Library
 from mxspec_vectors.build_affine import AFFINE_FILES
 
@@ -19,6 +21,7 @@ class _Model:
     AFFINE = AFFINE_FILES
     SPARSE_FORMATS = tuple(sparsity.SPARSE_FORMATS)
     PRUNE_RULE = "lower"
+    FUSED = ("silu_mul-mxfp8_e4m3", "add_rmsnorm-mxfp4", "hadamard-16-nvfp4")
 
     def quantize(
         self,
@@ -36,6 +39,12 @@ class _Model:
             x, fmt, tensor_scale=_scale(tensor_scale), axis=axis, pad=pad, block=block, random_bits=random_bits, scales=scales
         )
         return t.codes, t.scales
+
+    def quantize_fused(
+        self, x: Any, f: str, fmt: str, up: Any = None, residual: Any = None, weight: Any = None, eps: float = EPS, tensor_scale: Any = None
+    ) -> tuple[Any, Any]:
+        """Codes and scales of a function, by the first of its contracts."""
+        return self.quantize(compute(x, f, up=up, residual=residual, weight=weight, eps=eps), fmt, tensor_scale)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """float32 values by the format's default profile."""

@@ -198,7 +198,7 @@ def _explain_nothing(report: Report, wanted: Wanted) -> str:
     if report.requirements:
         return "; ".join(f"{r.id} is not judged: {r.note}" for r in report.requirements[:8])
     capabilities = report.target["capabilities"]
-    lists = ("formats", "elements", "layouts", "sparse_formats", "affine", "products")
+    lists = ("formats", "elements", "layouts", "sparse_formats", "affine", "products", "fused")
     return wanted.explain_nothing(str(name) for key in lists for name in capabilities.get(key, ()))
 
 

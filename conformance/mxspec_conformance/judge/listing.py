@@ -51,6 +51,10 @@ def list_requirements(session: TargetSession, *, profile: str | None = None, for
             from mxspec_conformance.judge.sparse import list_topics
 
             found += [f"{function}/{fmt}/{topic}" for fmt in offered.sparse_formats for topic in list_topics(function, fmt)]
+        for name in offered.fused:
+            from mxspec_conformance.judge.fused.judging import list_topics as list_fused_topics
+
+            found += [f"quantize_fused/{name}/{topic}" for topic in list_fused_topics(name)]
     if profile is None and offered.products:
         from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
         from mxspec_conformance.judge.products.judging import list_products

@@ -109,6 +109,18 @@ def check_products(session: TargetSession, formats: Sequence[str] | None, report
             report.formats.append(result)
 
 
+def check_fused(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    """Enter requirements of fused quantizers, and which contract each was judged by."""
+    for name in session.capabilities.fused:
+        if wanted.any_of("quantize_fused", name):
+            from mxspec_conformance.judge.fused.judging import judge_fused
+
+            progress(name)
+            found, details = judge_fused(session, name, wanted)
+            report.requirements += found
+            report.details.setdefault("fused", {})[name] = details
+
+
 def check_sparse(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
     """Enter requirements of sparse blocks."""
     if not any(map(session.capabilities.has, SPARSE_FUNCTIONS)):

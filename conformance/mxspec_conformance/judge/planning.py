@@ -13,6 +13,7 @@ from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import default_affine_profile, get_affine_profile
 from mxspec.formats import get_block
+from mxspec.fused.evaluating import compute
 from mxspec.layouts import get_layout
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.sparsity import compress, decompress, get_sparse, prune
@@ -82,6 +83,10 @@ class Model:
         t = mxspec.quantize(x, fmt, profile=profile, tensor_scale=scale, **options)
         codes, scales = t.codes, t.scales
         return lay_codes(codes, capabilities.layout_of(fmt)), lay_scales(scales, capabilities.scale_layout)
+
+    def _quantize_fused(self, x: Any, function: str, fmt: str, tensor_scale: float | None = None, **options: Any) -> Any:
+        contract = self.MXSPEC_CAPABILITIES.fused_contract
+        return self._quantize(compute(x, function, contract=contract, **options), fmt, tensor_scale)
 
     def _dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         layout = self.MXSPEC_CAPABILITIES.layout_of(fmt)

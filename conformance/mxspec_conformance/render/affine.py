@@ -1,4 +1,4 @@
-"""What a report says of affine formats: which profile and which contract the target follows."""
+"""What a report says of affine formats and fused quantizers: which profile and which contract the target follows."""
 
 from __future__ import annotations
 
@@ -31,3 +31,7 @@ def list_affine(report: Report) -> Iterator[AffineLine]:
             # Codes that are right under their own scale conform, whatever rule chose the scale.
             stand = "right under its own scales; nearest" if fine and any_open else "as" if fine else "nearest"
             yield AffineLine(fmt, f"{_WORDS.get(function, function)}: {stand} {named}", entry["failing"], entry["cases"])
+    for name, dtypes in report.details.get("fused", {}).items():
+        for dtype, entry in dtypes.items():
+            stand = "nearest" if entry["failing"] else "as"
+            yield AffineLine(name, f"{dtype}: {stand} {entry['text']}; {entry['profile']}", entry["failing"], entry["cases"])

@@ -24,6 +24,8 @@ from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
+from mxspec.fused.contracts import get_contract as get_fused_contract
+from mxspec.fused.functions import read_fused
 from mxspec.layouts import Layout, Padding, Part, get_layout, list_layouts
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, TensorScaleKind
@@ -150,6 +152,9 @@ class Capabilities:
     affine_contract: str | None = None
     #: Sparse formats that prune, compress and decompress know.
     sparse_formats: tuple[str, ...] = ()
+    #: What quantize_fused computes, as `silu_mul-mxfp8_e4m3`, and the contract that it says it follows; what is claimed is checked.
+    fused: tuple[str, ...] = ()
+    fused_contract: str = ""
     #: Layouts of kept codes and of metadata that compress returns and decompress takes; none: one to a byte.
     sparse_layout: tuple[str, ...] = ()
     #: The rule by which `prune` decides between equal magnitudes; "": none is claimed. What is claimed is checked.
@@ -216,6 +221,8 @@ class Capabilities:
             **({"sparse_formats": list(self.sparse_formats)} if self.sparse_formats else {}),
             **({"sparse_layout": list(self.sparse_layout)} if self.sparse_layout else {}),
             **({"prune_rule": self.prune_rule} if self.prune_rule else {}),
+            **({"fused": list(self.fused)} if self.fused else {}),
+            **({"fused_contract": self.fused_contract} if self.fused_contract else {}),
             "profile": list(self.claimed_profiles),
             **({"affine": list(self.affine)} if self.affine else {}),
             **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
@@ -311,6 +318,9 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         sparse_formats=sparse,
         sparse_layout=check_sparse_layout(spec, "SPARSE_LAYOUT", _listed_twice(module, spec, "SPARSE_LAYOUT")),
         prune_rule=check_rule(spec, "PRUNE_RULE", _single(module, spec, "PRUNE_RULE", "")),
+        **check_fused(
+            spec, {f: tuple(p) for f, p in signatures.items()}, _listed(module, spec, "FUSED"), _single(module, spec, "FUSED_CONTRACT", "")
+        ),
         device=None if getattr(module, "DEVICE", None) is None else _text(module, spec, "DEVICE", ""),
     )
 
@@ -470,6 +480,24 @@ def check_sparse_layout(spec: str, what: str, names: tuple[str, ...]) -> tuple[s
         raise TargetError(f"{spec}: {what} names {len(names)}; name two: the layout of kept codes, that of metadata")
     check_names(spec, what, names, ("unpacked", *(n for x in list_layouts() if len(x.fields) == 1 for n in (x.name, *x.aliases))))
     return names
+
+
+def check_fused(spec: str, keywords: Mapping[str, Iterable[str]], names: Iterable[str], contract: str) -> dict[str, Any]:
+    """The fields of `Capabilities` that describe fused quantizers. Raises TargetError where one is unknown, or cannot be called."""
+    offered, names = "quantize_fused" in keywords, tuple(names)
+    if offered != bool(names):
+        missing = "no FUSED; list what it computes, such as silu_mul-mxfp8_e4m3" if offered else "FUSED, and no quantize_fused"
+        raise TargetError(f"{spec} has {missing}")
+    try:
+        register_named([known for known in ADJACENT if any(name.endswith(f"-{known}") for name in names)])
+        for function, _ in map(read_fused, names):
+            if lacking := [n for n in function.needs if n not in keywords["quantize_fused"]]:
+                raise ValueError(f"{function.name} needs the keyword {lacking[0]} of quantize_fused")
+            if contract:
+                get_fused_contract(contract, function)
+    except ValueError as error:
+        raise TargetError(f"{spec}: FUSED: {error}") from None
+    return {"fused": names, "fused_contract": contract}
 
 
 def check_rule(spec: str, what: str, name: str) -> str:
@@ -679,6 +707,7 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
     check_rule(spec, "prune_rule", given["prune_rule"])
+    check_fused(spec, given["keywords"], given["fused"], given["fused_contract"])
     texts = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **texts})
 

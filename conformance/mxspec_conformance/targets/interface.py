@@ -14,6 +14,7 @@ import numpy as np
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.formats import BlockFormat, get_block
+from mxspec.fused.functions import FUNCTIONS as FUSED_FUNCTIONS
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
@@ -162,6 +163,18 @@ def has_float_scales(fmt: str) -> bool:
     return get_block(fmt).scale.bits > 8
 
 
+def _scale_dtype(call: Call) -> type[np.generic]:
+    return np.uint32 if has_float_scales(call["format"]) else np.uint8
+
+
+def _fused(part: int) -> Callable[[Shape, Call], Shape]:
+    def shape_of(shape: Shape, call: Call) -> Shape:
+        columns = FUSED_FUNCTIONS[call["function"]].count_columns(shape[1])
+        return quantized_shapes((shape[0], columns), get_block(call["format"]))[part]
+
+    return shape_of
+
+
 def _affine(call: Call) -> AffineFormat:
     return read_operand(call["affine"]).format
 
@@ -175,11 +188,12 @@ ARGUMENTS: dict[str, Kind] = {
     name: kind
     for kind, names in (
         (Kind.ARRAY, "x codes scales offsets"), (Kind.TEXT, "affine"),
-        (Kind.ARRAY, "random_bits kept metadata data a_codes a_scales b_codes b_scales"), (Kind.TEXT, "format element layout"),
+        (Kind.ARRAY, "random_bits kept metadata data a_codes a_scales b_codes b_scales"), (Kind.TEXT, "format element layout function"),
         (Kind.SIZES, "shape"), (Kind.FLOAT, "tensor_scale a_tensor_scale b_tensor_scale"), (Kind.WHOLE, "axis"),
         (Kind.FLAG, "pad"), (Kind.PAIR, "block"), (Kind.COUNT, "seed"), (Kind.TEXT, "rounding overflow a_spec"),
         (Kind.ARRAY, "a_values"), (Kind.TEXT, "b_spec"), (Kind.ARRAY, "b_values"), (Kind.TEXT, "out_dtype"),
         (Kind.FLOAT, "alpha beta"), (Kind.ARRAY, "c bias a_offsets a_metadata b_offsets b_metadata"),
+        (Kind.ARRAY, "up residual weight"), (Kind.FLOAT, "eps"),
     )
     for name in names.split()
 }  # fmt: skip
@@ -211,9 +225,14 @@ OPERATIONS: dict[str, Operation] = {
             name="quantize", arguments=("x", "format"),
             options=("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
             outputs=(
-                Output("codes", Form.BLOCK_CODES, shape=_blocks(0)), Output(
-                    "scales", Form.BLOCK_SCALES, lambda call: np.uint32 if has_float_scales(call["format"]) else np.uint8, _blocks(1)
-                ),
+                Output("codes", Form.BLOCK_CODES, shape=_blocks(0)), Output("scales", Form.BLOCK_SCALES, _scale_dtype, _blocks(1)),
+            ),
+        ),
+        Operation(
+            name="quantize_fused", arguments=("x", "function", "format"),
+            options=("up", "residual", "weight", "eps", "tensor_scale"),
+            outputs=(
+                Output("codes", Form.BLOCK_CODES, shape=_fused(0)), Output("scales", Form.BLOCK_SCALES, _scale_dtype, _fused(1)),
             ),
         ),
         Operation(

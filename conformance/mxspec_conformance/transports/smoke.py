@@ -14,6 +14,7 @@ from mxspec.affine.formats import Offset
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import code_dtype
 from mxspec.formats import get_block
+from mxspec.fused.functions import read_fused
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
@@ -145,6 +146,10 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"decode {element}", partial(session.call, "decode", one.astype(np.uint8), element)
         if capabilities.has("encode_stochastic"):
             yield (f"encode_stochastic {element}", partial(session.call, "encode_stochastic", one, element, one.astype(np.uint32)))
+    for name in capabilities.fused:
+        fused, block = read_fused(name)
+        x = np.resize(ramp, (16, 2 * block.k * fused.size))
+        yield f"quantize_fused {name}", partial(session.call, "quantize_fused", x, fused.name, block.name, **dict.fromkeys(fused.needs, x))
     for name in capabilities.sparse_formats:
         sparse = get_sparse(name)
         dense = np.zeros((32, 32 * sparse.group), np.uint8)

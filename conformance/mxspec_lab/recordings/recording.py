@@ -75,7 +75,9 @@ def describe_error(error: CallError) -> dict[str, Any]:
 
 def write_recording(path: Path, recording: Recording) -> None:
     """Write a recording: the same answers, the same bytes."""
-    head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": asdict(recording.capabilities)}
+    # Fields that are younger than recordings are written where they say something.
+    capabilities = {k: v for k, v in asdict(recording.capabilities).items() if v or not k.startswith("fused")}
+    head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": capabilities}
     lines: list[dict[str, Any]] = [head, {"errors": recording.errors}]
     for name, found in sorted(recording.classes.items()):
         lines.append({"class": name, **({"error": found} if isinstance(found, int) else _describe(found))})

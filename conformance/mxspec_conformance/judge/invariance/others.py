@@ -14,6 +14,7 @@ from mxspec.affine import Offset
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import code_dtype
 from mxspec.formats import BLOCKS, SCALES, get_block, get_scalar
+from mxspec.fused.functions import read_fused
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
@@ -89,6 +90,8 @@ def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
         return tuple(n for n in capabilities.formats if get_block(n).has_tensor_scale)
     if function == "matmul":
         return capabilities.products
+    if function == "quantize_fused":
+        return capabilities.fused
     if function.endswith("_affine"):
         return capabilities.affine
     if function in ("quantize", "dequantize"):
@@ -121,6 +124,16 @@ def _of_blocks(capabilities: Capabilities, function: str, name: str) -> Iterator
         codes = (np.arange(x.size) % fmt.element.code_count).astype(np.uint8).reshape(x.shape)
         arguments = codes, np.full((ROWS, x.shape[1] // fmt.k), fmt.scale.max_code // 2, code_dtype(fmt.scale)), name
     yield Other(f"{function} {name}", function, arguments, extra)
+
+
+def _of_fused(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    fused, fmt = read_fused(name)
+    # As many columns as calls of other functions have, and whole groups of its own.
+    x = np.resize(_numbers(capabilities), (ROWS, math.lcm(find_width(capabilities), 2 * fmt.k, 2 * fused.size)))
+    x = cast_input(np.ascontiguousarray(x) / np.float32(64), capabilities.dtypes[0])
+    yield Other(
+        f"{function} {name}", function, (x, fused.name, fmt.name), dict.fromkeys(fused.needs, x) | _scaled(capabilities, function, fmt.name)
+    )
 
 
 def _of_tensor(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
@@ -223,5 +236,5 @@ _MAKERS: dict[str, Callable[[Capabilities, str, str], Iterator[Other]]] = {
     **dict.fromkeys(("quantize", "dequantize"), _of_blocks), **dict.fromkeys(("encode", "decode", "encode_stochastic"), _of_numbers),
     **dict.fromkeys(("quantize_affine", "dequantize_affine"), _of_groups), **dict.fromkeys(SPARSE_FUNCTIONS, _of_sparse),
     **dict.fromkeys(("pack", "unpack", "swizzle", "unswizzle", "pack_blocks", "unpack_blocks"), _of_layout),
-    "tensor_scale": _of_tensor, "matmul": _of_product,
+    "tensor_scale": _of_tensor, "matmul": _of_product, "quantize_fused": _of_fused,
 }  # fmt: skip

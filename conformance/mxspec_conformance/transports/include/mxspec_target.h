@@ -198,6 +198,25 @@ typedef struct mxspec_sparse_call {
     int64_t metadata_size;
 } mxspec_sparse_call;
 
+/* x -> codes and scales of function(x), in the layout that the description names: "silu_mul", "rmsnorm", "hadamard-16", ...
+ * x is [rows, columns]; the codes have half as many columns where gate and up both lie in x. All arrays have the type of x. */
+typedef struct mxspec_quantize_fused_call {
+    const char *function;
+    const char *format;
+    const void *x;
+    int32_t dtype;             /* enum mxspec_dtype, of all arrays */
+    int64_t rows, columns;     /* of x */
+    const void *up;            /* [rows, columns], or NULL: only where "up" is described */
+    const void *residual;      /* the same */
+    const void *weight;        /* [columns], or NULL */
+    const float *eps;          /* or NULL: 1e-6 */
+    const float *tensor_scale; /* or NULL: one level of scales */
+    uint8_t *codes;
+    int64_t codes_size;
+    uint8_t *scales;
+    int64_t scales_size;
+} mxspec_quantize_fused_call;
+
 /* Required. MXSPEC_ABI as it was when the library was compiled. */
 MXSPEC_EXPORT int32_t mxspec_abi(void);
 
@@ -212,6 +231,7 @@ MXSPEC_EXPORT const char *mxspec_message(void);
 
 /* Those that the description lists under "functions". */
 MXSPEC_EXPORT int32_t mxspec_quantize(const mxspec_quantize_call *call);
+MXSPEC_EXPORT int32_t mxspec_quantize_fused(const mxspec_quantize_fused_call *call);
 MXSPEC_EXPORT int32_t mxspec_dequantize(const mxspec_dequantize_call *call);
 MXSPEC_EXPORT int32_t mxspec_quantize_affine(const mxspec_quantize_affine_call *call);
 MXSPEC_EXPORT int32_t mxspec_dequantize_affine(const mxspec_dequantize_affine_call *call);
