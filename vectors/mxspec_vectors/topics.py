@@ -152,6 +152,8 @@ _OF_PRODUCTS = {
     "state": "the result does not depend on earlier calls",
     "block-scale": "each block or group counts with its own scale, and its own offset",
     "metadata": "each nibble says at which two places its numbers stand",
+    "position": "each row is multiplied with the matrix of its own expert, however many rows each has",
+    "padding": "rows of padding may hold anything",
 }
 
 
@@ -167,7 +169,7 @@ _OF_AFFINE = {
 
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
-    if operation == "matmul":
+    if operation in ("matmul", "grouped_matmul"):
         return _OF_PRODUCTS.get(topic, TOPICS[topic])
     if operation == "tensor_scale":
         return _OF_TENSORS.get(topic, TOPICS[topic])
@@ -184,7 +186,7 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
-    if operation == "matmul":  # OCP MX v1.0 section 6.1 fixes neither precision nor order
+    if operation in ("matmul", "grouped_matmul"):  # OCP MX v1.0 section 6.1 fixes neither precision nor order
         return Level.OPEN if topic == "zero-block" else Level.CONTRACT
     if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
