@@ -274,6 +274,8 @@ WRONG = (
     Wrong("rows-beyond-128-come-again", "-", written(lambda y, p, c: y[np.arange(len(y)) % 128]), "padded"),
     Wrong("experts-in-reverse", "-", {"of_codes": lambda c, e: c.experts - 1 - e, "of_scales": lambda c, e: c.experts - 1 - e}),
     Wrong("columns-beyond-128", "-", written(lambda y, p, c: np.where(np.arange(y.shape[1]) < 128, y, 0)), pair=WEIGHTS),
+    Wrong("tile-of-both-lost", "-", written(lambda y, p, c: np.where((np.arange(len(y)) > 127)[:, None] & (np.arange(y.shape[1]) > 127), 0, y))),
+    Wrong("experts-of-16", "-", {"of_codes": lambda c, e: e % 16}, "masked"),
     Wrong("counts-down-in-place", "-", {"find": count_down}),
 )  # fmt: skip
 

@@ -13,12 +13,14 @@ import pytest
 
 from mxspec_conformance import check
 from mxspec_conformance.judge.listing import list_requirements
+from mxspec_conformance.judge.planning import plan_requests
 from mxspec_conformance.results.report import GOOD, Report, Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.grouped import GroupForm, place_rows
+from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.opening import open_target
 
-from tests.grouped_kernels import RIGHT, WRONG, Wrong, build
+from tests.grouped_kernels import NVFP4, RIGHT, WRONG, Wrong, build
 from tests.transports import EXAMPLES, build_library
 
 #: The wrong kernels whose cause is named.
@@ -192,3 +194,18 @@ def test_every_transport_is_judged(transport: str, tmp_path: Path) -> None:
 def test_a_wrong_library_is_named(tmp_path: Path) -> None:
     report = check(build_library(EXAMPLES / "c" / "grouped.c", tmp_path / "libgrouped.so", "BROKEN_TILES"), only="*/position")
     assert report.formats[1].deviations == ["all rows of a tile of 16 are those of the first one's expert"]
+
+
+def test_a_bundle_holds_every_call() -> None:
+    """What is judged of a results file does not depend on the answers, but for calls about calls, which it does not hold."""
+    target = build("masked", NVFP4)
+    planned = plan_requests(open_target(target).capabilities)
+    plain, forms = target.grouped_matmul, list[str]()
+
+    def count(a: Any, b: Any, groups: Any, form: str, out_dtype: str, alpha: Any = None, bias: Any = None) -> Any:
+        forms.append(form)
+        return plain(a, b, groups, form, out_dtype, alpha, bias)
+
+    target.grouped_matmul = count
+    assert check(InProcessSession(target, "kernel", transport="results-file")).exit_code == 0
+    assert (len(forms), set(forms)) == (len(planned), {"masked"})

@@ -163,7 +163,7 @@ def _deal_out(maker: Maker, grouped: GroupedProduct, group: ListCases, dtype: st
 def _list_positions(maker: Maker, grouped: GroupedProduct) -> Iterator[GroupedCase]:
     for number, (what, counts) in enumerate(COUNTS.items()):
         yield draw_counts(maker, grouped, counts, topic="position", label=what, order=number)
-    yield draw_counts(maker, grouped, (19, 0, 67, 2), wide=130, topic="position", label="many columns")
+    yield draw_counts(maker, grouped, (150, 0, 67, 2), wide=130, topic="position", label="many columns")
     yield draw_counts(maker, grouped, (19, 0, 67, 2), runs=35, topic="position", label="many blocks")
     for what, counts in list(COUNTS.items())[:6] if grouped.form in (GroupForm.PADDED, GroupForm.MASKED) else ():
         yield draw_counts(maker, grouped, counts, topic="padding", label=f"NaN in padding, {what}", poisoned=True)
@@ -185,6 +185,6 @@ def _list_factors(maker: Maker, grouped: GroupedProduct, dtype: str) -> Iterator
     yield from [replace(case, label="of a, and of experts", a=replace(case.a, tensor_scale=1.75))] * of_a
     bias = (np.arange(n * len(counts)) * 5 % 23 - 11).reshape(len(counts), n).astype(DTYPES[dtype])
     taken = {name: x for name, x in (("alpha", -factors), ("bias", bias)) if maker.capabilities.has(OPERATION, name)}
-    case = draw_counts(maker, grouped, counts, wide=5, runs=1, topic="epilogue", label="")
+    case = draw_counts(maker, grouped, counts, wide=5, runs=1, topic="epilogue", label="", scales=case.scales)
     for options in (*({name: x} for name, x in taken.items()), *[taken] * (len(taken) > 1)):
         yield replace(case, label=f"{' and '.join(options)} of each expert", options=options)

@@ -55,7 +55,7 @@ def judge_grouped(
             continue
         reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)}) if found is not None and x.is_right(*found) else named
         scorecard.count(topic, label, ok=x.is_right(judged, contract), equals=reasons)
-    if scorecard.wants("memory", "state", "refusal", "call-size"):
+    if scorecard.wants("memory", "state", "refusal", "call-size") and session.transport != "results-file":
         judge_grouped_calls(session, grouped, *(found or (judged, contract)), scorecard, all_right=not wrong)
     tallies = list(scorecard.tallies.values())
     common = common_explanation(tallies, lambda _: (0,))

@@ -191,7 +191,7 @@ typedef struct mxspec_matmul_call {
  *   "padded"   the same, each expert's rows filled up to whole tiles; groups [m], the expert of each row, -1 of padding
  *   "masked"   a [experts, m, k], a.tensor_scale [experts] or NULL; groups [experts], how many of the m rows of each count
  *   "indexed"  a [m, k]; groups [m], the expert of each row
- * What is written for rows of padding is not looked at. */
+ * What is written for rows of padding does not count. */
 typedef struct mxspec_grouped_matmul_call {
     const char *form;
     int64_t experts, m, n, k;
