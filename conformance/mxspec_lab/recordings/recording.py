@@ -75,7 +75,7 @@ def describe_error(error: CallError) -> dict[str, Any]:
 
 def write_recording(path: Path, recording: Recording) -> None:
     """Write a recording: the same answers, the same bytes."""
-    # Recordings that were made before there were grouped products say nothing of them.
+    # Recordings from before there were grouped products say nothing of them.
     capabilities = {key: value for key, value in asdict(recording.capabilities).items() if value or key != "grouped"}
     head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": capabilities}
     lines: list[dict[str, Any]] = [head, {"errors": recording.errors}]

@@ -31,7 +31,7 @@ COUNTS: dict[str, tuple[int, ...]] = {
     "no rows, one, odd and many": (5, 0, 1, 130, 7, 0, 33), "the first experts without rows": (0, 0, 3, 17),
     "the last experts without rows": (9, 4, 0, 0), "rows of one expert in the middle": (0, 0, 70, 0), "one expert": (40,),
     "one row each": (1,) * 8, "as many each": (16,) * 6, "fewer and fewer": (66, 34, 9, 3), "more and more": (2, 8, 35, 67),
-    "whole tiles": (128, 64, 256, 32), "beside tiles": (127, 65, 129, 63, 31, 33), "257 rows": (200, 57), "511 rows": (255, 0, 256),
+    "whole tiles": (128, 64, 256, 32), "next to tiles": (127, 65, 129, 63, 31, 33), "257 rows": (200, 57), "511 rows": (255, 0, 256),
     "130 experts": tuple(i % 3 for i in range(130)), "300 experts": tuple((i + 1) % 2 for i in range(300)),
 }  # fmt: skip
 #: More rows than 15 and 16 bits count.
