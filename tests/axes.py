@@ -23,6 +23,8 @@ from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_vectors.files import write_file
 
+from tests.grouped_kernels import build
+
 ROOT = Path(__file__).resolve().parents[1]
 PATH = ROOT / "reports" / "calls.md"
 #: What a session does with calls, as an axis.
@@ -65,9 +67,9 @@ NONE = {
 
 def describe_shape(function: str, arguments: tuple[Any, ...]) -> tuple[tuple[int, ...], str]:
     """The shape and dtype of the first array of a call; of a product m, k and n, and the dtype of its answer."""
-    if function == "matmul":
-        (m, k), (n, _) = (next(part for part in operand if isinstance(part, np.ndarray)).shape for operand in arguments[:2])
-        return (m, k, n), arguments[2]
+    if function.endswith("matmul"):  # of a grouped one with the experts as well
+        a, b = (next(part for part in operand if isinstance(part, np.ndarray)).shape for operand in arguments[:2])
+        return (*a, *b[-3:-1]), arguments[-1]
     array = next(one for one in arguments if isinstance(one, np.ndarray))
     return array.shape, array.dtype.name
 
@@ -137,8 +139,11 @@ class Spy:
 
 
 def load_everything() -> Any:
-    """A target that offers every operation: the model, and NumPy's products."""
-    parts = [known_adapters()[name].load() for name in ("mxspec", "numpy-products-float32")]
+    """A target that offers every operation: the model, NumPy's products, and a grouped one."""
+    parts = [
+        *(known_adapters()[name].load() for name in ("mxspec", "numpy-products-float32")),
+        build(dtypes=["float32", "bfloat16", "float16"]),
+    ]
     return SimpleNamespace(**{name: getattr(part, name) for part in parts for name in dir(part) if not name.startswith("_")})
 
 

@@ -82,6 +82,8 @@ def prepare(folder: Path, page: str) -> None:
     if page in ("docs/fuzzing.md", "docs/products.md"):  # what is shown next is a failure
         gemm = gemm.replace("return ", "return 2 * ")
     (folder / "my_gemm.py").write_text(gemm, "utf-8")
+    (experts,) = (body for _, body in FENCE.findall((ROOT / "docs/products.md").read_text("utf-8")) if body.startswith("# my_experts.py"))
+    (folder / "my_experts.py").write_text(experts, "utf-8")
     files = ROOT / "tests/containers/files"
     shutil.copytree(files / "modelopt-nvfp4", folder / "modelopt")
     quantized = files / "compressed-tensors-mxfp4-pack-quantized/model.safetensors"

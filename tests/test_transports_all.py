@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,6 +169,28 @@ def test_matmul(every: Any) -> None:
         every.matmul(a, b, "float16")
 
 
+def grouped() -> tuple[Side, Side, Any]:
+    """Rows of float32 and matrices of two experts, and their products [experts, rows, n]."""
+    x, (_, b, _) = np.arange(96, dtype=np.float32).reshape(3, 32) % 7, sides()
+    each = [replace(b, codes=(b.codes + i) % 8, scales=b.scales + np.uint8(i)) for i in range(2)]
+    stack = replace(b, codes=np.stack([e.codes for e in each]), scales=np.stack([e.scales for e in each]), shape=(2, 3, 32))
+    product = np.stack([x @ (e.codes.astype(np.float32) * e.scales).T for e in each])
+    return Side(codes=None, scales=None, values=x, shape=(3, 32), spec="float32"), stack, product
+
+
+def test_grouped_matmul(every: Any) -> None:
+    a, b, of = grouped()
+    alpha, bias = np.array([0.5, 2], np.float32), np.arange(6, dtype=np.float32).reshape(2, 3)
+    expected = np.concatenate([of[0, :1] * alpha[0] + bias[0], of[1, 1:] * alpha[1] + bias[1]])
+    assert np.array_equal(every.grouped_matmul(a, b, (1, 2), "counts", "float32", alpha=alpha, bias=bias), expected)
+    assert a.values is not None
+    masked = replace(a, values=np.stack([a.values, a.values]), shape=(2, 3, 32))
+    returned = every.grouped_matmul(masked, b, (1, 3), "masked", "float32")
+    assert returned.shape == (2, 3, 3)
+    assert np.array_equal(returned[0, :1], of[0, :1])
+    assert np.array_equal(returned[1], of[1])
+
+
 def test_every_function_goes_over_the_wire(every: Any) -> None:
     """Requests of all functions to the library, by way of JSON and back."""
     asked: list[str] = []
@@ -177,13 +200,13 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         given = {k: read_array(v, k) if isinstance(v, dict) and "dtype" in v else v for k, v in request["arguments"].items()}
         operation = OPERATIONS[function]
         asked.append(function)
-        if function == "matmul":
-            m, n, k = given["shape"]
+        if "a" in operation.arguments:
+            *experts, m, n, k = given["shape"]
             for name, rows in (("a", m), ("b", n)):
                 parts = {p: given.get(f"{name}_{p}") for p in ("codes", "scales", "values", "spec")}
                 scale = given.get(f"{name}_tensor_scale")
                 factor = None if scale is None else float(np.uint32(int(scale["float32"], 16)).view(np.float32))
-                given[name] = Side(**parts, tensor_scale=factor, shape=(rows, k))
+                given[name] = Side(**parts, tensor_scale=factor, shape=(*experts * (name == "b"), rows, k))
         result = getattr(every, function)(*(given[a] for a in operation.arguments))
         results = result if len(operation.outputs) > 1 else (result,)
         return {"id": identifier, "outputs": {o.name: write_array(r) for o, r in zip(operation.outputs, results, strict=True)}}
@@ -199,7 +222,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         "pack": (codes, "nibble-low"), "unpack": (np.zeros(32, np.uint8), "nibble-low", (2, 32)),
         "swizzle": (scales, "row-major"), "unswizzle": (np.zeros(2, np.uint8), "row-major", (2, 1)),
         "pack_blocks": (codes, scales, "ggml-mxfp4"), "unpack_blocks": (np.zeros(34, np.uint8), "ggml-mxfp4", (2, 32)),
-        "matmul": (*sides()[:2], "float32"),
+        "matmul": (*sides()[:2], "float32"), "grouped_matmul": (*grouped()[:2], (2, 1), "counts", "float32"),
     }  # fmt: skip
     for function, args in calls.items():
         over, direct = getattr(remote, function)(*args), getattr(every, function)(*args)

@@ -86,7 +86,7 @@ def list_witnesses_of(kernel: AnyKernel) -> Iterator[Witness]:
 
 def find_witness(kernel: AnyKernel, known: Counter[str]) -> Witness | None:
     """A case that finds a kernel alone: one that finds many others, or any; None: there is none."""
-    ((product, _),) = list_products(open_target(KernelTarget(kernel)))
+    ((_, product, _),) = list_products(open_target(KernelTarget(kernel)))
     parted = (text.partition(": ") for text, _ in known.most_common(12))
     shared = ((f"matmul/{product}/{topic}", case) for topic, _, case in parted)
     started = time.process_time()

@@ -220,6 +220,12 @@ def matmul(a: Any, b: Any, out_dtype: str) -> Any:
     return a @ b.T
 
 
+def grouped_matmul(a: Any, b: Any, groups: Any, form: str, out_dtype: str) -> Any:
+    each = (replace(b, codes=codes, scales=scales) for codes, scales in zip(b.codes, b.scales, strict=True))
+    whole = [matmul(a, matrix, out_dtype) for matrix in each]
+    return np.stack(whole)[np.repeat(np.arange(len(groups)), groups), np.arange(len(a.codes))]
+
+
 #: Operation -> a right function, and what else a target declares.
 OPERATIONS: dict[str, tuple[Function, dict[str, Any]]] = {
     "quantize": (quantize, {"FORMATS": ["mxfp4"]}),
@@ -244,6 +250,7 @@ OPERATIONS: dict[str, tuple[Function, dict[str, Any]]] = {
     "pack": (pack, {"LAYOUTS": [LAYOUT], "unpack": unpack}),
     "unpack": (unpack, {"LAYOUTS": [LAYOUT], "pack": pack}),
     "matmul": (matmul, {"OPERANDS": {"a": "mxfp8_e4m3", "b": "mxfp8_e4m3"}}),
+    "grouped_matmul": (grouped_matmul, {"GROUPED": {"a": "mxfp8_e4m3", "b": "mxfp8_e4m3", "form": "counts"}}),
 }
 
 
@@ -384,7 +391,7 @@ def test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation(oper
     wide = 1 + (operation == "decompress")  # of two numbers one is kept
     by_shape = SHAPES.get(fault) and (lambda args: SHAPES[fault](len(args[0]), args[0].shape[1] * wide))
     is_wrong = SIZES.get(fault) or by_shape or (lambda args: CONTENTS[fault](matrix_of(args)))
-    topic = "*" if operation == "matmul" else "call-size"
+    topic = "*" if operation.endswith("matmul") else "call-size"
     report = check(
         SimpleNamespace(NAME="faulty", VERSION="1", **{**more, operation: wrong_where(function, is_wrong)}),
         only=f"{PREFIXES.get(operation, operation)}/*/{topic}",

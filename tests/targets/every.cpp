@@ -10,13 +10,13 @@ const char *mxspec_describe(void) {
     return R"({"mxspec": 1, "name": "every", "version": "1", "device": "abacus", "libraries": {"beads": "2"}, "capabilities": {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
         "affine": ["int4-g32-bias-float32/words"], "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
-        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"],
+        "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"], "grouped": ["float32 @ mxfp4 : counts", "float32 @ mxfp4 : masked"],
         "fused": ["silu_mul-mxfp4"], "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"],
         "quantize_fused": ["up", "residual", "weight", "eps", "tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
         "quantize_affine": [], "dequantize_affine": [], "prune": [], "compress": [], "decompress": [],
-        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"]}}})";
+        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"], "grouped_matmul": ["alpha", "bias"]}}})";
 }
 
 // The fields, one to a byte, in place of codes.
@@ -136,4 +136,20 @@ std::int32_t mxspec_matmul(const mxspec_matmul_call *c) {
         static_cast<float *>(c->values)[i] = sum + (c->bias ? static_cast<const float *>(c->bias)[i % c->n] : 0);
     }
     return c->out_dtype == MXSPEC_FLOAT32 ? MXSPEC_OK : MXSPEC_UNSUPPORTED;
+}
+std::int32_t mxspec_grouped_matmul(const mxspec_grouped_matmul_call *c) {
+    const bool masked = !std::strcmp(c->form, "masked");
+    if (c->groups_size != 4 * c->experts || c->out_dtype != MXSPEC_FLOAT32) return MXSPEC_ERROR;
+    for (std::int64_t expert = 0, row = 0; expert < c->experts; ++expert) {
+        if (masked) row = expert * c->m;
+        for (const std::int64_t end = row + c->groups[expert]; row < end; ++row)
+            for (std::int64_t j = 0; j < c->n; ++j) {
+                float sum = 0;
+                for (std::int64_t i = 0, at = (expert * c->n + j) * c->k; i < c->k; ++i, ++at)
+                    sum += static_cast<const float *>(c->a.values)[row * c->k + i] * c->b.codes[at] * c->b.scales[at / 32];
+                sum = sum * (c->alpha ? c->alpha[expert] : 1) + (c->bias ? static_cast<const float *>(c->bias)[expert * c->n + j] : 0);
+                static_cast<float *>(c->values)[row * c->n + j] = sum;
+            }
+    }
+    return MXSPEC_OK;
 }

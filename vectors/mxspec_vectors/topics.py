@@ -152,6 +152,8 @@ _OF_PRODUCTS = {
     "state": "the result does not depend on earlier calls",
     "block-scale": "each block or group counts with its own scale, and its own offset",
     "metadata": "each nibble says at which two places its numbers stand",
+    "position": "each row is multiplied with the matrix of its own expert, however many rows each has",
+    "padding": "rows of padding may hold anything",
 }
 
 
@@ -178,7 +180,7 @@ _OF_FUSED = {
 
 def topic_text(topic: str, operation: str) -> str:
     """A topic's requirement in words, for an operation."""
-    if operation == "matmul":
+    if operation in ("matmul", "grouped_matmul"):
         return _OF_PRODUCTS.get(topic, TOPICS[topic])
     if operation == "quantize_fused":
         return _OF_FUSED.get(topic, TOPICS[topic])
@@ -197,7 +199,7 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
 
     described: whether the judged profile describes a stack; whatever it says is then what it promises.
     """
-    if operation == "matmul":  # OCP MX v1.0 section 6.1 fixes neither precision nor order
+    if operation in ("matmul", "grouped_matmul"):  # OCP MX v1.0 section 6.1 fixes neither precision nor order
         return Level.OPEN if topic == "zero-block" else Level.CONTRACT
     if operation == "quantize_fused":  # OCP knows no function before a quantizer
         return Level.OPEN if topic == "inf" or (topic == "nan" and "mxfp8" not in fmt) else Level.CONTRACT

@@ -41,6 +41,7 @@ FUNCTIONS = {
     "pack_blocks": (("codes", "scales", "layout"), ("data",)),
     "unpack_blocks": (("data", "layout", "shape"), ("codes", "scales")),
     "matmul": (("a", "b", "out_dtype"), ("values",)),
+    "grouped_matmul": (("a", "b", "groups", "form", "out_dtype"), ("values",)),
 }
 OPTIONS = {
     "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
@@ -48,6 +49,7 @@ OPTIONS = {
     "dequantize": ("tensor_scale",),
     "encode": ("rounding", "overflow"),
     "matmul": ("alpha", "beta", "c", "bias"),
+    "grouped_matmul": ("alpha", "bias"),
 }
 NAMES = ("format", "element", "layout", "affine")
 #: Functions whose outputs have dtypes of their own.
@@ -92,8 +94,9 @@ def describe(module):
         "stochastic": stochastic,
         "profile": getattr(module, "PROFILE", None),
     }
-    if "matmul" in functions:
-        given["products"] = products_of(module)
+    given |= {"products": products_of(module.OPERANDS)} if "matmul" in functions else {}
+    given |= {"grouped": products_of(module.GROUPED)} if "grouped_matmul" in functions else {}
+    if "products" in given or "grouped" in given:
         given["out_dtypes"] = listed(getattr(module, "OUT_DTYPES", ["float32"]))
         given["accumulator"] = getattr(module, "ACCUMULATOR", "")
         given["contract"] = getattr(module, "CONTRACT", "")
@@ -113,22 +116,22 @@ def describe(module):
     return {"mxspec": 1, "name": name, "version": version, "language": "Python", "capabilities": given}
 
 
-def products_of(module):
-    """OPERANDS: one product or several, each {"a": ..., "b": ...} or "A @ B"."""
-    operands = module.OPERANDS
-    several = [operands] if isinstance(operands, (str, dict)) else list(operands)
-    return [p if isinstance(p, str) else p["a"] + " @ " + p["b"] for p in several]
+def products_of(declared):
+    """OPERANDS or GROUPED: one product or several, each {"a": ..., "b": ...}, grouped with "form", or "A @ B", or "A @ B : FORM"."""
+    several = [declared] if isinstance(declared, (str, dict)) else list(declared)
+    return [p if isinstance(p, str) else p["a"] + " @ " + p["b"] + (" : " + p["form"] if "form" in p else "") for p in several]
 
 
 def side_of(name, given):
     """One side of a product: an array, or an object with codes, scales, tensor_scale, format, shape and what else it has."""
-    spec, (m, n, k) = given[name + "_spec"], given["shape"]
+    spec, (*experts, m, n, k) = given[name + "_spec"], given["shape"]
     parts = {part: given.get(f"{name}_{part}") for part in ("values", "codes", "scales", "tensor_scale", "metadata")}
     if parts["values"] is not None and parts["metadata"] is None:
         return parts["values"]
     kind, offsets = spec.split("/")[0], given.get(f"{name}_offsets")
     parts |= {"biases": None, "zeros": None} | {"zeros" if "-zero-" in kind else "biases": offsets}
-    return SimpleNamespace(**parts, format=kind, spec=spec, shape=(m if name == "a" else n, k))
+    stack = experts if name == "b" or given.get("form") == "masked" else []
+    return SimpleNamespace(**parts, format=kind, spec=spec, shape=(*stack, m if name == "a" else n, k))
 
 
 def dtype_of(name):
@@ -143,6 +146,8 @@ def read(name, value):
     """An argument: arrays and float32 from their bytes, all else as it is."""
     if name in ("shape", "block"):
         return tuple(value)
+    if name == "groups":
+        return np.array(value, np.int32)
     if not isinstance(value, dict):
         return value
     if "float32" in value:
@@ -181,9 +186,9 @@ def write(name, value, typed=False, dtype=None):
 def answer(module, request):
     positional, outputs = FUNCTIONS[request["function"]]
     given = {name: read(name, value) for name, value in request["arguments"].items()}
-    if request["function"] == "matmul":
+    if "a" in positional:
         sides = {name: side_of(name, given) for name in ("a", "b")}
-        given = {k: v for k, v in given.items() if k in ("out_dtype", "alpha", "beta", "c", "bias")} | sides
+        given = {k: v for k, v in given.items() if k in (*positional, *OPTIONS[request["function"]])} | sides
     options = {name: value for name, value in given.items() if name not in positional}
     try:
         result = getattr(module, request["function"])(*(given[name] for name in positional), **options)

@@ -6,7 +6,7 @@ judge reports is listed, which the tests hold for the model as a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
@@ -55,13 +55,15 @@ def list_requirements(session: TargetSession, *, profile: str | None = None, for
             from mxspec_conformance.judge.fused.judging import list_topics as list_fused_topics
 
             found += [f"quantize_fused/{name}/{topic}" for topic in list_fused_topics(name)]
-    if profile is None and offered.products:
+    if profile is None and (offered.products or offered.grouped):
+        from mxspec_conformance.judge.grouped.cases import list_topics as list_grouped_topics
         from mxspec_conformance.judge.products.cases import list_topics as list_product_topics
         from mxspec_conformance.judge.products.judging import list_products
 
-        for name, product in list_products(session):
+        topics: dict[str, Callable[..., list[str]]] = {"matmul": list_product_topics, "grouped_matmul": list_grouped_topics}
+        for function, name, product in list_products(session):
             if formats is None or product.has_format(formats):
-                found += [f"matmul/{name}/{topic}" for topic in list_product_topics(product, offered)]
+                found += [f"{function}/{name}/{topic}" for topic in topics[function](product, offered)]
     return found
 
 

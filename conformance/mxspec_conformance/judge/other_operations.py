@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 
 import mxspec
 from mxspec.formats import get_block
@@ -95,16 +96,17 @@ def check_layouts(session: TargetSession, report: Report, progress: Progress, wa
 
 
 def check_products(session: TargetSession, formats: Sequence[str] | None, report: Report, progress: Progress, wanted: Wanted) -> None:
-    """Enter requirements and results of products; where formats are named, of those with a side in one of them."""
-    if not session.capabilities.products or not wanted.calls:
+    """Enter requirements and results of products, plain and grouped; where formats are named, of those with a side in one of them."""
+    if not (session.capabilities.products or session.capabilities.grouped) or not wanted.calls:
         return
+    from mxspec_conformance.judge.grouped.judging import judge_grouped
     from mxspec_conformance.judge.products.judging import judge_product, list_products
 
-    for name, product in list_products(session):
-        named = formats is None or product.has_format(formats)
-        if named and wanted.any_of("matmul", name):
+    judges: dict[str, Callable[..., Any]] = {"matmul": judge_product, "grouped_matmul": judge_grouped}
+    for function, name, product in list_products(session):
+        if (formats is None or product.has_format(formats)) and wanted.any_of(function, name):
             progress(name)
-            requirements, result = judge_product(session, name, product, wanted)
+            requirements, result = judges[function](session, name, product, wanted)
             report.requirements += requirements
             report.formats.append(result)
 

@@ -33,9 +33,10 @@ from mxspec.sparsity import RULES, SPARSE_FORMATS
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.grouped import parse_grouped
 from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
-from mxspec_conformance.targets.operands import parse_products
+from mxspec_conformance.targets.operands import parse_product, parse_products
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
 FUNCTIONS = tuple(OPERATIONS)
@@ -111,6 +112,10 @@ class ShapeLimits:
 SHAPE_NAMES = {"k": "columns", "rows": "rows", "min_rows": "least_rows"}
 #: Names in a target's PRODUCT_SHAPES: multiples of each size of a product.
 PRODUCT_SHAPE_NAMES = ("m", "n", "k")
+#: Function -> the name of its declaration in Python and in descriptions, and what reads one of its products.
+PRODUCTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "matmul": ("OPERANDS", "products", parse_product), "grouped_matmul": ("GROUPED", "grouped", parse_grouped),
+}  # fmt: skip
 #: The largest of these multiples: products of larger ones take minutes to judge.
 MOST_MULTIPLE = 512
 
@@ -163,6 +168,8 @@ class Capabilities:
     device: str | None = None
     #: Products that matmul computes, as `operands.Product` writes them.
     products: tuple[str, ...] = ()
+    #: Grouped products that grouped_matmul computes, as `grouped.GroupedProduct` writes them; what follows is said of both functions.
+    grouped: tuple[str, ...] = ()
     #: Dtypes that matmul returns.
     out_dtypes: tuple[str, ...] = ("float32",)
     #: The class of accumulations that matmul says it follows (`mxspec.dot.ACCUMULATORS`); empty: none is claimed.
@@ -227,12 +234,13 @@ class Capabilities:
             **({"affine": list(self.affine)} if self.affine else {}),
             **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
             **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
-            **(self._describe_products() if self.products else {}),
+            **(self._describe_products() if self.products or self.grouped else {}),
         }
 
     def _describe_products(self) -> dict[str, Any]:
         return {
-            "products": list(self.products),
+            **({"products": list(self.products)} if self.products else {}),
+            **({"grouped": list(self.grouped)} if self.grouped else {}),
             "out_dtypes": list(self.out_dtypes),
             **({"accumulator": self.accumulator} if self.accumulator else {}),
             **({"contract": self.contract} if self.contract else {}),
@@ -253,11 +261,11 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "SPARSE_FORMATS", sparse, SPARSE_FORMATS)
     # Names that libraries have for something else, NumPy's matmul among them.
     hidden: tuple[str, ...] = () if sparse else SPARSE_FUNCTIONS
-    hidden += () if getattr(module, "OPERANDS", None) is not None else ("matmul",)
+    hidden += tuple(f for f, (what, *_) in PRODUCTS.items() if getattr(module, what, None) is None)
     functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
     if not functions:
         named = [f for f in hidden if callable(getattr(module, f, None))]
-        listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), ("OPERANDS", ("matmul",))]
+        listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), *((what, (f,)) for f, (what, *_) in PRODUCTS.items())]
         why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
     for function in functions:
@@ -556,31 +564,35 @@ def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
 
 
 def _products(module: Any, spec: str, functions: Iterable[str]) -> dict[str, Any]:
-    """What a target says of `matmul`: OPERANDS, OUT_DTYPES, ACCUMULATOR, CONTRACT, PRODUCT_SHAPES."""
-    if "matmul" not in functions:
+    """What a target says of products: OPERANDS, GROUPED, OUT_DTYPES, ACCUMULATOR, CONTRACT, PRODUCT_SHAPES."""
+    declared = {f: getattr(module, what) for f, (what, *_) in PRODUCTS.items() if f in functions}
+    if not declared:
         return {}
     shapes = getattr(module, "PRODUCT_SHAPES", {})
     if not isinstance(shapes, Mapping) or not set(shapes) <= set(PRODUCT_SHAPE_NAMES):
         raise TargetError(f"{spec}: PRODUCT_SHAPES is a dict of m, n and k, such as {{'n': 8, 'k': 128}}")
     return read_products(
-        spec, module.OPERANDS, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""),
-        _single(module, spec, "CONTRACT", ""), shapes,
+        spec, declared, _listed(module, spec, "OUT_DTYPES"), _single(module, spec, "ACCUMULATOR", ""), _single(module, spec, "CONTRACT", ""),
+        shapes,
     )  # fmt: skip
 
 
 def read_products(
-    spec: str, operands: Any, out_dtypes: Iterable[str], accumulator: str, contract: str, shapes: Mapping[str, Any]
+    spec: str, declared: Mapping[str, Any], out_dtypes: Iterable[str], accumulator: str, contract: str, shapes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields of `Capabilities` that describe products.
+    """The fields of `Capabilities` that describe products. declared: by function, what is multiplied.
 
     Raises TargetError where a declaration is not one that the interface has.
     """
-    try:
-        products = parse_products(operands)
-    except ValueError as error:
-        raise TargetError(f"{spec}: OPERANDS: {error}") from None
-    except Exception as error:  # its members are made by code of the target's
-        raise TargetError(f"{spec}: OPERANDS is a {type(operands).__name__} that cannot be read ({type(error).__name__})") from None
+    texts = dict[str, Any]()
+    for function, given in declared.items():
+        what, key, parse = PRODUCTS[function]
+        try:
+            texts[key] = tuple(p.text for p in parse_products(given, parse))
+        except ValueError as error:
+            raise TargetError(f"{spec}: {what}: {error}") from None
+        except Exception as error:  # its members are made by code of the target's
+            raise TargetError(f"{spec}: {what} is a {type(given).__name__} that cannot be read ({type(error).__name__})") from None
     dtypes = tuple(out_dtypes) or ("float32",)
     check_names(spec, "OUT_DTYPES", dtypes, DTYPES)
     check_names(spec, "ACCUMULATOR", filter(None, [accumulator]), ACCUMULATORS)
@@ -597,7 +609,7 @@ def read_products(
             )
         multiples.append(value)
     return {
-        "products": tuple(p.text for p in products), "out_dtypes": dtypes, "accumulator": accumulator, "contract": contract,
+        **texts, "out_dtypes": dtypes, "accumulator": accumulator, "contract": contract,
         "product_shapes": tuple(multiples),
     }  # fmt: skip
 
@@ -701,9 +713,9 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     if not set(given["functions"]) <= set(given["keywords"]):
         raise TargetError(f"{spec}: its process says of keywords what cannot be")
     check_claims(spec, given["formats"], given["claimed_profiles"])
-    if given["products"]:
+    if declared := {f: given[key] for f, (_, key, _) in PRODUCTS.items() if given[key]}:
         named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
-        read_products(spec, given["products"], given["out_dtypes"], given["accumulator"], given["contract"], named)
+        read_products(spec, declared, given["out_dtypes"], given["accumulator"], given["contract"], named)
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
     check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
     check_rule(spec, "prune_rule", given["prune_rule"])

@@ -19,6 +19,7 @@ from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.targets.grouped import GroupForm
 from mxspec_conformance.targets.operands import read_numbers
 
 Shape = tuple[int, ...]
@@ -32,13 +33,16 @@ class Kind(Enum):
     ARRAY = auto()
     #: One float32.
     FLOAT = auto()
+    #: One float32, or one for each expert of a grouped product.
+    FLOATS = auto()
     TEXT = auto()
     FLAG = auto()
     #: A whole number; of a count none is negative.
     WHOLE = auto()
     COUNT = auto()
-    #: A list of sizes, and one of two.
+    #: A list of sizes, one of counts, places or experts, and one of two sizes.
     SIZES = auto()
+    GROUPS = auto()
     PAIR = auto()
 
 
@@ -123,7 +127,7 @@ class Operation:
         if "shape" in self.arguments:
             return tuple(call["shape"])
         if "a" in self.arguments:
-            return tuple(read_numbers(call[side]).shape[0] for side in "ab")
+            return tuple(read_numbers(call[side]).held.shape[-2] for side in "ab")
         return tuple(call[self.arguments[0]].shape)
 
     def expect(self, call: Call, shape: Shape | None = None) -> list[Expected]:
@@ -189,10 +193,11 @@ ARGUMENTS: dict[str, Kind] = {
     for kind, names in (
         (Kind.ARRAY, "x codes scales offsets"), (Kind.TEXT, "affine"),
         (Kind.ARRAY, "random_bits kept metadata data a_codes a_scales b_codes b_scales"), (Kind.TEXT, "format element layout function"),
-        (Kind.SIZES, "shape"), (Kind.FLOAT, "tensor_scale a_tensor_scale b_tensor_scale"), (Kind.WHOLE, "axis"),
+        (Kind.SIZES, "shape"), (Kind.FLOAT, "tensor_scale"), (Kind.FLOATS, "a_tensor_scale b_tensor_scale"), (Kind.WHOLE, "axis"),
         (Kind.FLAG, "pad"), (Kind.PAIR, "block"), (Kind.COUNT, "seed"), (Kind.TEXT, "rounding overflow a_spec"),
         (Kind.ARRAY, "a_values"), (Kind.TEXT, "b_spec"), (Kind.ARRAY, "b_values"), (Kind.TEXT, "out_dtype"),
-        (Kind.FLOAT, "alpha beta"), (Kind.ARRAY, "c bias a_offsets a_metadata b_offsets b_metadata"),
+        (Kind.FLOATS, "alpha"), (Kind.FLOAT, "beta"), (Kind.ARRAY, "c bias a_offsets a_metadata b_offsets b_metadata"),
+        (Kind.GROUPS, "groups"), (Kind.TEXT, "form"),
         (Kind.ARRAY, "up residual weight"), (Kind.FLOAT, "eps"),
     )
     for name in names.split()
@@ -282,6 +287,16 @@ OPERATIONS: dict[str, Operation] = {
             name="matmul", arguments=("a", "b", "out_dtype"), options=("alpha", "beta", "c", "bias"),
             outputs=(Output("values", Form.PRODUCT, lambda call: DTYPES[call["out_dtype"]]),),
             parts=(*(f"{side}_{part}" for side in "ab" for part in SIDE_PARTS), "out_dtype", "shape"),
+        ),
+        Operation(
+            name="grouped_matmul", arguments=("a", "b", "groups", "form", "out_dtype"), options=("alpha", "bias"),
+            outputs=(
+                Output(
+                    "values", Form.PRODUCT, lambda call: DTYPES[call["out_dtype"]],
+                    lambda shape, call: (len(call["groups"]), *shape) if call["form"] == GroupForm.MASKED else shape,
+                ),
+            ),
+            parts=(*(f"{side}_{part}" for side in "ab" for part in SIDE_PARTS), "groups", "form", "out_dtype", "shape"),
         ),
     )
 }  # fmt: skip

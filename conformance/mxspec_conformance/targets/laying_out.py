@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mxspec.affine import Offset, pack_words
 from mxspec.layouts import Layout, Part, get_layout
 from mxspec_conformance.targets.arrays import pack_nibbles
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, UNPACKED, WORDS
-from mxspec_conformance.targets.operands import Numbers, OperandKind, Side
+from mxspec_conformance.targets.operands import Numbers, OperandKind, Side, read_numbers
 
 Values = npt.NDArray[Any]
 
@@ -61,6 +62,20 @@ def hand_over(numbers: Numbers, *, convert: Callable[[Values], Any] = np.asarray
         given["biases" if spec.affine.offset is Offset.BIAS else "zeros"] = offsets
     parts: dict[str, Any] = {"codes": None, "scales": None} | given
     return Side(**parts, tensor_scale=numbers.tensor_scale, format=spec.name, shape=numbers.shape, spec=spec.text)
+
+
+def hand_over_data(data: Any, *, convert: Callable[[Values], Any] = np.asarray, only_sides: bool = False) -> Any:
+    """As `hand_over`, of what `Numbers.as_data` gave; of a stack, such as a matrix for each expert, every array has an axis of members."""
+    text, *parts = data
+    count = next(len(p) if p.ndim == 3 else 0 for p in parts if isinstance(p, np.ndarray))
+    if not count:
+        return hand_over(read_numbers(data), convert=convert, only_sides=only_sides)
+    each = [hand_over(read_numbers((text, *(None if p is None else p[i] for p in parts))), only_sides=True) for i in range(count)]
+    names = [name for name in ("values", "codes", "scales", "tensor_scale") if getattr(each[0], name) is not None]
+    given = {name: convert(np.stack([getattr(side, name) for side in each])) for name in names}
+    if set(given) == {"values"} and not only_sides:
+        return given["values"]
+    return replace(each[0], **given, shape=(count, *each[0].shape))
 
 
 def _turn(x: Values, transposed: bool) -> Values:

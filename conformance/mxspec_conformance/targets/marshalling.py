@@ -23,9 +23,8 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.forms import MOST, TargetArray, read_bytes, split_answer
 from mxspec_conformance.targets.interface import OPERATIONS, Call, Form, Operation
-from mxspec_conformance.targets.laying_out import hand_over
+from mxspec_conformance.targets.laying_out import hand_over_data
 from mxspec_conformance.targets.operand_words import UNPACKED
-from mxspec_conformance.targets.operands import read_numbers
 
 #: Times as long as on an idle machine that something may take on a busy one.
 _BUSY = 8
@@ -249,7 +248,7 @@ class Marshaller:
         call = operation.name_call(args, options)
         buffer = self._buffer(operation, call)
         # The operands of a product come last: inputs have numbers by which one alone is arranged.
-        order = call if "a" not in call else sorted(call, key="ab".__contains__)
+        order = call if "a" not in call else sorted(call, key=("a", "b", "groups").__contains__)
         given = {name: self._hand(operation, name, call) for name in order}
         returned = self._ask(operation.name, *[given[n] for n in operation.arguments], **{n: given[n] for n in options}, **buffer)
         wanted = operation.expect(call)
@@ -264,9 +263,11 @@ class Marshaller:
         if isinstance(value, np.ndarray):
             is_plain = name not in operation.forms
             return self._array(value if is_plain else TargetArray(operation, name, call, self.capabilities).give(value))
+        only_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
+        if name == "groups" and not only_sides:
+            return self._array(np.array(value, np.int32))
         if name in ("a", "b"):
-            only_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
-            return hand_over(read_numbers(value), convert=self._array, only_sides=only_sides)
+            return hand_over_data(value, convert=self._array, only_sides=only_sides)
         return tuple(value) if name == "shape" else value
 
     def _buffer(self, operation: Operation, call: Call) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -179,11 +179,11 @@ class Side:
     codes: Any
     #: uint8 [rows, k / block], floats [rows, k / group], or the layout's bytes; None where the layout of the codes holds them.
     scales: Any
-    #: NVFP4's float32 scale of this operand, which multiplies; None: there is none.
-    tensor_scale: float | None = None
+    #: NVFP4's float32 scale of this operand, which multiplies, of a stack one for each; None: there is none.
+    tensor_scale: Any = None
     format: str = ""
-    #: (rows, k).
-    shape: tuple[int, int] = (0, 0)
+    #: (rows, k), of a stack (members, rows, k).
+    shape: tuple[int, ...] = (0, 0)
     #: The array of a plain operand that is sparse, or is passed on a transport that takes `Side` alone.
     values: Any = None
     #: The declaration's text.
@@ -283,13 +283,13 @@ def parse_product(given: Any) -> Product:
     return Product(a, b)
 
 
-def parse_products(given: Any) -> tuple[Product, ...]:
+def parse_products(given: Any, parse: Callable[[Any], Any]) -> tuple[Any, ...]:
     """One product or several. Raises ValueError where one is none, or where there are none."""
     several = given if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)) else [given]
     members = list(islice(several, _MOST_PRODUCTS + 1))  # an iterator may have no end
     if len(members) > _MOST_PRODUCTS:
         raise ValueError(f"it holds more than {_MOST_PRODUCTS} products; list each once")
-    found = tuple(dict.fromkeys(map(parse_product, members)))
+    found = tuple(dict.fromkeys(map(parse, members)))
     if not found:
         raise ValueError("it is empty; name both operands of one product at least")
     return found

@@ -12,6 +12,7 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
 from mxspec.sparsity import SPARSE_FORMATS
 from mxspec_conformance.targets.capabilities import (
+    PRODUCTS,
     Capabilities,
     SrRule,
     check_affine,
@@ -39,11 +40,13 @@ PROTOCOL = 1
 _KINDS: dict[Kind, dict[str, Any]] = {
     Kind.ARRAY: {"$ref": "#/$defs/array"},
     Kind.FLOAT: {"$ref": "#/$defs/float32"},
+    Kind.FLOATS: {"oneOf": [{"$ref": "#/$defs/float32"}, {"$ref": "#/$defs/array"}]},
     Kind.TEXT: {"type": "string"},
     Kind.FLAG: {"type": "boolean"},
     Kind.WHOLE: {"type": "integer"},
     Kind.COUNT: {"type": "integer", "minimum": 0},
     Kind.SIZES: {"type": "array", "items": {"type": "integer", "minimum": 0}},
+    Kind.GROUPS: {"type": "array", "items": {"type": "integer", "minimum": -1}},
     Kind.PAIR: {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
 }
 
@@ -119,9 +122,9 @@ def read_description(document: Any, spec: str) -> Capabilities:
     codes, scales = read_layouts(spec, "layout", given.get("layout", ()), formats, dense=True)
     claimed, shapes = given.get("profile"), given.get("shapes", {})
     products: dict[str, Any] = {}
-    if "matmul" in functions:
+    if declared := {f: given.get(key, ()) for f, (_, key, _) in PRODUCTS.items() if f in functions}:
         products = read_products(
-            spec, given.get("products", ()), given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
+            spec, declared, given.get("out_dtypes", ()), given.get("accumulator", ""), given.get("contract", ""),
             given.get("product_shapes", {}),
         )  # fmt: skip
     affine = tuple(given.get("affine", ()))

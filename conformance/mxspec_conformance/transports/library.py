@@ -132,8 +132,8 @@ class Library:
     def _measure(self, operation: Operation, call: Call) -> Shape:
         """The shape of a call's numbers, whose codes may be packed."""
         match operation.name:
-            case "matmul":
-                return call["a"].shape[0], call["b"].shape[0]
+            case "matmul" | "grouped_matmul":
+                return call["a"].shape[-2], call["b"].shape[-2]
             case "dequantize" if self.MXSPEC_CAPABILITIES.layout_of(call["format"]) != UNPACKED:
                 rows, size = call["codes"].shape
                 return rows, 8 * size // get_block(call["format"]).element.bits
@@ -155,7 +155,8 @@ def _list_numbers(call: Call, shape: Shape) -> dict[str, Any]:
         fields["dtype"] = abi.DTYPE_NUMBERS.get(call["x"].dtype.name)
     if "a" in call:
         added = [call[name].dtype.name for name in ("c", "bias") if call.get(name) is not None]
-        fields |= {"m": rows, "n": columns, "k": call["a"].shape[1], "out_dtype": abi.DTYPE_NUMBERS[call["out_dtype"]]}
+        fields |= {"m": rows, "n": columns, "k": call["a"].shape[-1], "out_dtype": abi.DTYPE_NUMBERS[call["out_dtype"]]}
+        fields["experts"] = call["b"].shape[0]
         fields["added_dtype"] = abi.DTYPE_NUMBERS[added[0] if added else "float32"]
         for side in "ab":
             fields[side] = fields[f"{side}_more"] = {part: getattr(call[side], part) for part in SIDE_PARTS}

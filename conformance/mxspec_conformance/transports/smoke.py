@@ -19,6 +19,7 @@ from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
+from mxspec_conformance.targets.grouped import make_call, parse_grouped
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.randomness import some_randomness
@@ -139,6 +140,9 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
         product = parse_product(text)
         for rows in (1, 16):
             yield f"matmul {text}, {rows} rows", partial(_multiply, session, product, rows)
+    for text in capabilities.grouped:
+        of_zeros = make_call(parse_grouped(text), _make_zeros, capabilities.product_shapes, capabilities.out_dtypes[0])
+        yield f"grouped_matmul {text}", partial(session.call, "grouped_matmul", *of_zeros)
     for element in capabilities.elements:
         if capabilities.has("encode"):
             yield f"encode {element}", partial(session.call, "encode", one, element)

@@ -101,9 +101,8 @@ def name_arguments(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     named: dict[str, Any] = {}
     for name, value in zip(OPERATIONS[function].arguments, args, strict=True):
         named |= _name_side(name, value) if isinstance(value, Side) else {name: value}
-    if function == "matmul":
-        (m, k), (n, _) = args[0].shape, args[1].shape
-        named["shape"] = (m, n, k)
+    if "a" in OPERATIONS[function].arguments:  # (m, n, k), with the number of experts before them where there are some
+        named["shape"] = (*args[1].shape[:-2], args[0].shape[-2], *args[1].shape[-2:])
     return named | {k: v for k, v in kwargs.items() if v is not None}
 
 
@@ -137,9 +136,9 @@ def write_request(identifier: str, function: str, arguments: Mapping[str, Any], 
 
 def _plain(name: str, value: Any) -> Any:
     kind = ARGUMENTS.get(name)  # None: of a call that is no operation
-    if kind is Kind.FLOAT:
+    if kind in (Kind.FLOAT, Kind.FLOATS):
         return write_float(value)
-    if kind in (Kind.SIZES, Kind.PAIR):
+    if kind in (Kind.SIZES, Kind.GROUPS, Kind.PAIR):
         return [int(n) for n in value]
     return value
 

@@ -16,8 +16,9 @@ from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced
 from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
+from mxspec_conformance.judge.products.cases import list_cases
 from mxspec_conformance.judge.products.editing import find_used
-from mxspec_conformance.judge.products.judging import Asked, ask_case, find_class, name_mistakes, naming_contract
+from mxspec_conformance.judge.products.judging import Asked, ask_case, ask_cases, find_class, name_mistakes, naming_contract
 from mxspec_conformance.judge.products.mistakes import list_mistakes
 from mxspec_conformance.judge.products.shrinking import Wrong, describe_places, describe_wrong, find_wrong, shrink_product
 from mxspec_conformance.judge.products.stored import StoredProduct
@@ -96,7 +97,7 @@ def _name_causes(
         named |= {id(x): e for x in alone for e in name_mistakes([x], checks, job.accumulator, contract).values()}
     common = frozenset.intersection(*named.values()) if named else frozenset()
     if not common and job.class_name == "float32" and not session.capabilities.accumulator:
-        found = find_class(session, job.product, [*wrong, *right], [job.contract])
+        found = find_class(lambda a: ask_cases(session, list_cases(job.product, session.capabilities, a)), [*wrong, *right], [job.contract])
         if found is not None:
             additions = Explanation(Cause.ACCUMULATOR, found[0].name)
             named = {id(x): named.get(id(x), frozenset()) | {additions} for x in wrong}

@@ -54,7 +54,7 @@ def plan_products(request: Request) -> list[ProductJob]:
         if names:
             raise ValueError(f"{capabilities.name} has no matmul; --product is for targets with one")
         return []
-    known = dict(list_products(session))
+    known = {name: product for function, name, product in list_products(session) if function == "matmul"}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"{capabilities.name} has no product {unknown[0]!r}; it has {', '.join(known)}")

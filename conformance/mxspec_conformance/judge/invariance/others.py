@@ -18,8 +18,9 @@ from mxspec.fused.functions import read_fused
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
-from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.capabilities import PRODUCTS, Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
+from mxspec_conformance.targets.grouped import make_call, parse_grouped
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
@@ -88,8 +89,8 @@ def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
         return capabilities.sparse_formats
     if function == "tensor_scale":
         return tuple(n for n in capabilities.formats if get_block(n).has_tensor_scale)
-    if function == "matmul":
-        return capabilities.products
+    if function in PRODUCTS:
+        return tuple(getattr(capabilities, PRODUCTS[function][1]))
     if function == "quantize_fused":
         return capabilities.fused
     if function.endswith("_affine"):
@@ -196,6 +197,11 @@ def _of_product(capabilities: Capabilities, function: str, name: str) -> Iterato
     yield Other(f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0]))
 
 
+def _of_grouped(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    dtype, grouped = capabilities.out_dtypes[0], parse_grouped(name)
+    yield Other(f"{function} {grouped.name}", function, make_call(grouped, _make_side, capabilities.product_shapes, dtype))
+
+
 def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
     stored, shared = k // spec.stored, (rows, k // spec.group)
     metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), FIRST_TWO, np.uint8)
@@ -236,5 +242,5 @@ _MAKERS: dict[str, Callable[[Capabilities, str, str], Iterator[Other]]] = {
     **dict.fromkeys(("quantize", "dequantize"), _of_blocks), **dict.fromkeys(("encode", "decode", "encode_stochastic"), _of_numbers),
     **dict.fromkeys(("quantize_affine", "dequantize_affine"), _of_groups), **dict.fromkeys(SPARSE_FUNCTIONS, _of_sparse),
     **dict.fromkeys(("pack", "unpack", "swizzle", "unswizzle", "pack_blocks", "unpack_blocks"), _of_layout),
-    "tensor_scale": _of_tensor, "matmul": _of_product, "quantize_fused": _of_fused,
+    "tensor_scale": _of_tensor, "matmul": _of_product, "grouped_matmul": _of_grouped, "quantize_fused": _of_fused,
 }  # fmt: skip

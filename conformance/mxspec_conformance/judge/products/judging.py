@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import ge
@@ -27,8 +27,9 @@ from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
+from mxspec_conformance.targets.capabilities import PRODUCTS
 from mxspec_conformance.targets.errors import FailureKind
-from mxspec_conformance.targets.operands import OperandKind, Product, parse_product
+from mxspec_conformance.targets.operands import OperandKind, Product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -41,7 +42,7 @@ _SPECIAL = ("nan", "inf")
 #: Topics of calls that give what other calls gave: a kernel whose sums are wrong is not wrong here as well.
 _CALLS = ("state", "memory")
 #: Topics of sums that a coarser class brings elsewhere: without a wrong one of these, nothing is wrong with the additions.
-_ROUNDED = ("sum", "interval")
+ROUNDED = ("sum", "interval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,14 @@ class Asked:
 
     def is_right(self, accumulator: Accumulator, contract: OperandContract) -> bool:
         """Whether all outputs are allowed; an answer that never came is neither right nor wrong."""
-        return self.output is None or self._judge(accumulator, contract)[0]
+        return self.output is None or self.judge(accumulator, contract)[0]
 
     def count_certain(self, accumulator: Accumulator, contract: OperandContract) -> int:
         """How many outputs have one right result; the target has to have answered."""
-        return self._judge(accumulator, contract)[1]
+        return self.judge(accumulator, contract)[1]
 
-    def _judge(self, accumulator: Accumulator, contract: OperandContract) -> tuple[bool, int]:
+    def judge(self, accumulator: Accumulator, contract: OperandContract) -> tuple[bool, int]:
+        """Both."""
         reference = self.refer(contract)
         asked = accumulator.name, id(reference)
         if asked not in self.verdicts:
@@ -90,13 +92,13 @@ class Asked:
         return self.verdicts[asked]
 
 
-def list_products(session: TargetSession) -> list[tuple[str, Product]]:
-    """The products that a target computes, each by the name that its requirements have."""
-    named: list[tuple[str, Product]] = []
-    for text in session.capabilities.products:
-        product = parse_product(text)
-        same = sum(p.name == product.name for _, p in named)
-        named.append((f"{product.name}#{same + 1}" if same else product.name, product))
+def list_products(session: TargetSession) -> list[tuple[str, str, Any]]:
+    """The products that a target computes, plain and grouped: the function, the name that its requirements have, the product."""
+    named: list[tuple[str, str, Any]] = []
+    for function, (_, key, parse) in PRODUCTS.items():
+        for product in map(parse, getattr(session.capabilities, key)):
+            same = sum((f, p.name) == (function, product.name) for f, _, p in named)
+            named.append((function, f"{product.name}#{same + 1}" if same else product.name, product))
     return named
 
 
@@ -120,8 +122,9 @@ def judge_product(
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
     # What becomes of a NaN may have a reason of its own: cutting bits off one makes an infinity.
     by_mistake = wrong and frozenset.intersection(*(named[id(x)] for x in [x for x in wrong if x.case.topic not in _SPECIAL] or wrong))
-    rounded = not by_mistake and not declared and any(x.case.topic in _ROUNDED for x in wrong)
-    found = find_class(session, product, [*wrong, *(x for x in asked if id(x) not in wrong_ids)], contracts) if rounded else None
+    rounded = not by_mistake and not declared and any(x.case.topic in ROUNDED for x in wrong)
+    ordered = [*wrong, *(x for x in asked if id(x) not in wrong_ids)]
+    found = find_class(lambda a: ask_cases(session, list_cases(product, capabilities, a)), ordered, contracts) if rounded else None
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             limited = is_limit(x, asked)
@@ -161,7 +164,7 @@ def judge_product(
         if requirement.explained_by:
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
         requirements.append(requirement)
-    result = _describe(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
+    result = describe_answers(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
         result.behaviour["declared contract"] = f"{capabilities.contract}: it touches no number of these sides, which are judged by all"
     return requirements, result
@@ -260,11 +263,11 @@ def _ask(session: TargetSession, cases: Sequence[ProductCase]) -> list[Any]:
 
 
 def find_class(
-    session: TargetSession, product: Product, asked: Sequence[Asked], contracts: Sequence[OperandContract]
+    ask_for: Callable[[Accumulator], Iterable[Asked]], asked: Sequence[Asked], contracts: Sequence[OperandContract]
 ) -> tuple[Accumulator, OperandContract] | None:
     """The first class, from the most demanding one, that allows every output; None where there is none.
 
-    asked: those first that are the likeliest to rule a class out.
+    ask_for: asks the target for sums of a class. asked: those first that are the likeliest to rule a class out.
 
     The interval of a coarse class holds much that is wrong for other reasons. The target is therefore asked once more, for sums
     that have one result even in that class.
@@ -274,8 +277,7 @@ def find_class(
         for contract in contracts:
             if not all(x.is_right(accumulator, contract) for x in used):
                 continue
-            again = ask_cases(session, list_cases(product, session.capabilities, accumulator))
-            if all(x.is_right(accumulator, contract) for x in again if x.case.topic not in _UNROUNDED):
+            if all(x.is_right(accumulator, contract) for x in ask_for(accumulator) if x.case.topic not in _UNROUNDED):
                 return accumulator, contract
     return None
 
@@ -341,10 +343,11 @@ def _first(
     return failure
 
 
-def _describe(
+def describe_answers(
     name: str, asked: Sequence[Asked], tallies: Sequence[Tally], judged: Accumulator, contract: OperandContract,
-    found: tuple[Accumulator, OperandContract] | None, mistakes: Sequence[Explanation], *, declared: bool,
+    found: tuple[Accumulator, OperandContract] | None, mistakes: Sequence[Explanation], *, declared: bool, operation: str = OPERATION,
 ) -> FormatResult:  # fmt: skip
+    """What a product is like."""
     answered = [x for x in asked if x.output is not None]
     certain = sum(x.count_certain(judged, contract) for x in answered)
     outputs = sum(x.output.size for x in answered)
@@ -356,7 +359,7 @@ def _describe(
         distance=sum(len(t.failing) for t in tallies),
         cases=sum(len(t.cases) - len(t.no_answers) for t in tallies),
         declined=sum(n.is_declined for t in tallies for n in t.no_answers.values()) if answered else 0,
-        operations=[OPERATION],
+        operations=[operation],
         open_cases=sum(len(t.failing) for t in tallies if t.topic in _ASIDE),
     )
     result.behaviour["outputs with one right result"] = f"{certain} of {outputs}"

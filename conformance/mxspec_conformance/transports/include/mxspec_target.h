@@ -184,6 +184,28 @@ typedef struct mxspec_matmul_call {
                                          * describes none, and does not look at them */
 } mxspec_matmul_call;
 
+/* Rows of a, each multiplied with the matrix b of its expert: values = alpha[expert] * a b[expert]^T + bias[expert].
+ * b [experts, n, k], each array of b.codes and b.scales with experts before its own axes, b.tensor_scale [experts] or NULL.
+ * form says how the rows of a lie and what groups is:
+ *   "counts"   a [m, k] sorted by expert; groups [experts], how many rows each has
+ *   "offsets"  the same; groups [experts + 1], where the rows of each begin, and where the last ones end
+ *   "padded"   the same, each expert's rows filled up to whole tiles; groups [m], the expert of each row, -1 of padding
+ *   "masked"   a [experts, m, k], a.tensor_scale [experts] or NULL; groups [experts], how many of the m rows of each count
+ *   "indexed"  a [m, k]; groups [m], the expert of each row
+ * What is written for rows of padding does not count. */
+typedef struct mxspec_grouped_matmul_call {
+    const char *form;
+    int64_t experts, m, n, k;
+    mxspec_operand a, b;
+    const int32_t *groups;
+    int64_t groups_size;       /* bytes */
+    const float *alpha;        /* [experts], or NULL: 1 */
+    const void *bias;          /* [experts, n], or NULL */
+    int32_t out_dtype;         /* enum mxspec_dtype: the type of values */
+    int32_t added_dtype;       /* the type of bias */
+    void *values;              /* [m, n], masked [experts, m, n] */
+} mxspec_grouped_matmul_call;
+
 /* Codes of a sparse format [rows, columns], one to a byte, groups along a row.
  * prune: codes -> pruned; compress: codes -> kept and metadata; decompress: kept and metadata -> codes. Kept codes are
  * [rows, columns / 2], nibbles [rows, columns / 4] (of pairs / 8), one to a byte or as the layouts under "sparse_layout" say. */
@@ -249,5 +271,6 @@ MXSPEC_EXPORT int32_t mxspec_unswizzle(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_pack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unpack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_matmul(const mxspec_matmul_call *call);
+MXSPEC_EXPORT int32_t mxspec_grouped_matmul(const mxspec_grouped_matmul_call *call);
 
 #endif
