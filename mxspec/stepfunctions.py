@@ -298,9 +298,18 @@ def scale_steps(profile: Profile, fmt: BlockFormat, tensor_scale: TensorScale | 
     Raises ValueError where the profile has no such form, for float32 scales, and where it normalizes each element before it
     looks for the maximum.
     """
-    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
     if fmt.scale.bits > 8:
         raise ValueError(f"the scale of {fmt.name} is a {fmt.scale.name}, which changes with every maximum: it has no few steps")
+    grid = rule_grid(profile.steps(with_tensor_scale=tensor_scale is not None).scale)
+    return find_float32_steps(maximum_scales(profile, fmt, tensor_scale, exact_model=exact_model), SIGN, grid)
+
+
+def maximum_scales(profile: Profile, fmt: BlockFormat, tensor_scale: TensorScale | None = None, *, exact_model: bool = False) -> Compute:
+    """What `scale_steps` lists the steps of: the scale codes of block maxima, by their float32 magnitude bits.
+
+    Raises ValueError where the profile has no such form, and where it normalizes each element before it looks for the maximum.
+    """
+    steps = profile.steps(with_tensor_scale=tensor_scale is not None)
     if steps.normalize is not None:
         raise ValueError(f"{profile.id} normalizes each element first; its scale is not a function of the maximum alone")
     rule = steps.scale
@@ -326,7 +335,7 @@ def scale_steps(profile: Profile, fmt: BlockFormat, tensor_scale: TensorScale | 
             counts_as_zero |= bits > INF_BITS
         return compute_rule(np.where(counts_as_zero, 0, bits))
 
-    return find_float32_steps(compute, SIGN, rule_grid(rule))
+    return compute
 
 
 def element_steps(

@@ -1,7 +1,7 @@
 """Which scales and codes are legal for numbers that are known up to an interval, under a profile.
 
-A scale is a step function of the block's maximum (`stepfunctions`), and a code rises with its number under a given scale: the legal ones
-are those between what both ends give. Elements are judged under the scale that was returned, as everywhere.
+A scale is a step function of the block's maximum (`stepfunctions`) or, in float32, rises with it, and a code rises with its number under a given
+scale: the legal ones are those between what both ends give. Elements are judged under the scale that was returned, as everywhere.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.acceptance import flag_nan, is_lowest_allowed
+from mxspec.acceptance import flag_nan, flag_nan_codes, is_lowest_allowed
 from mxspec.blocks import quantize_rows
-from mxspec.elements import decode_table
+from mxspec.elements import Codes, ScaleCodes, decode_codes, decode_table
 from mxspec.formats import BlockFormat
 from mxspec.fused.enclosures import Floats, Interval
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Profile
-from mxspec.stepfunctions import StepFunction, scale_steps
+from mxspec.stepfunctions import Compute, StepFunction, maximum_scales, scale_steps
 from mxspec.tensorscale import TensorScale, bind_arrays
 
 Bools = npt.NDArray[np.bool_]
-Codes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def list_judged(fmt: BlockFormat, *, with_tensor_scale: bool) -> Iterator[Profil
 
 def judge_answer(
     found: tuple[Interval, Interval],
-    scales: Codes,
+    scales: ScaleCodes,
     codes: Codes,
     fmt: BlockFormat,
     profile: Profile,
@@ -68,16 +67,17 @@ def judge_answer(
     """What is legal of scales [..., blocks] and codes [..., columns], for intervals (`evaluate`) in the shape of the codes."""
     value, of_amax = (Interval(i.lo.reshape(-1, fmt.k), i.hi.reshape(-1, fmt.k)) for i in found)
     given, blocks, element = scales.reshape(-1, 1), codes.reshape(-1, fmt.k), fmt.element
-    scale, steps = given[:, 0], scale_steps(profile, fmt, tensor_scale)
+    scale = given[:, 0]
+    steps = scale_steps(profile, fmt, tensor_scale) if fmt.scale.bits <= 8 else maximum_scales(profile, fmt)
     legal_scales, decided = _find_legal(steps, of_amax, scale)
     bindings: dict[str, Any] = {} if tensor_scale is None else dict(bind_arrays(profile, tensor_scale))
     rules = profile.steps(with_tensor_scale=tensor_scale is not None)
     lost, is_nan = np.isnan(value.lo) | np.isnan(value.hi), flag_nan(element)[blocks]
     with np.errstate(all="ignore"):  # NaN, which some profiles refuse, is judged by itself
         ends = (np.where(lost, np.float32(0), end) for end in (_outward(value.lo, -1), _outward(value.hi, 1)))
-        known = np.where(flag_nan(fmt.scale)[given], np.uint8(0), given)
+        known = np.where(flag_nan_codes(given, fmt.scale), given.dtype.type(0), given)
         low, high = (quantize_rows(end, fmt, profile, rules, bindings, scales=known)[1] for end in ends)
-        lowest = is_lowest_allowed(element, value.lo / decode_table(fmt.scale).astype(np.float64)[given])
+        lowest = is_lowest_allowed(element, value.lo / decode_codes(known, fmt.scale).astype(np.float64))
     # By value: the sign of zero is open, and a NaN is between nothing.
     values = np.full(256, np.nan)
     values[: element.code_count] = decode_table(element)
@@ -95,11 +95,18 @@ def judge_answer(
     return Legality(np.asarray(legal_scales), np.asarray(legal), decided, np.asarray(values[low] == values[high]), low, high)
 
 
-def _find_legal(steps: StepFunction, i: Interval, given: Codes) -> tuple[Bools, Bools]:
+def _find_legal(steps: StepFunction | Compute, i: Interval, given: ScaleCodes) -> tuple[Bools, Bools]:
     """Whether a scale is that of a maximum that the block may have, and whether there is one such scale."""
     inside, outside = np.maximum(np.maximum(i.lo, -i.hi), 0).max(axis=1), np.maximum(np.abs(i.lo), np.abs(i.hi)).max(axis=1)
-    bits = (end.view(np.uint32).astype(np.int64) & 0x7FFFFFFF for end in (_outward(inside, -1), _outward(outside, 1)))
-    first, last = (np.searchsorted(steps.starts, b, side="right") - 1 for b in bits)
+    low, high = (end.view(np.uint32).astype(np.int64) & 0x7FFFFFFF for end in (_outward(inside, -1), _outward(outside, 1)))
+    if not isinstance(steps, StepFunction):
+        ends = steps(low), steps(high)
+        while (apart := low < high).any():  # the first maximum with no lower scale
+            middle = np.where(apart, (low + high) // 2, low)
+            below = apart & (steps(middle) < given)
+            low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+        return np.asarray(steps(low) == given), np.asarray(ends[0] == ends[1])
+    first, last = (np.searchsorted(steps.starts, b, side="right") - 1 for b in (low, high))
     found = np.asarray((steps.values[first] == given) | (steps.values[last] == given))
     for at in np.flatnonzero(~found & (last - first > 1)):
         found[at] = given[at] in steps.values[first[at] : last[at] + 1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -22,11 +23,13 @@ from mxspec.fused.evaluating import compute, evaluate
 from mxspec.fused.functions import FUNCTIONS
 from mxspec.fused.legality import judge_answer
 from mxspec_conformance import check
-from mxspec_conformance.judge.fused.judging import list_topics
+from mxspec_conformance.judge.fused.judging import judge_fused, list_topics
+from mxspec_conformance.judge.wanted import Wanted
 from mxspec_conformance.results.report import GOOD, Requirement, Verdict
 from mxspec_conformance.transports.abi import header_path
+from mxspec_conformance.transports.opening import open_target
 
-from tests.fused_kernels import CONTRACTS, FORMAT, RIGHT, WRONG, Variant, render_shares
+from tests.fused_kernels import CONTRACTS, F32, FORMAT, RIGHT, WRONG, Variant, render_shares
 from tests.support import rng
 
 RNG = np.random.default_rng(rng("fused").getrandbits(64))
@@ -107,9 +110,6 @@ def test_narrower_contracts_lie_in_wider_ones(function: str) -> None:
         for contract, narrow in found:
             assert (narrow.lo >= wide.lo).all(), contract.name
             assert (narrow.hi <= wide.hi).all(), contract.name
-
-
-F32 = np.float32
 
 
 def sigmoid_of(z: Any) -> Any:
@@ -327,3 +327,55 @@ def test_every_topic_is_listed() -> None:
 def test_what_cannot_be_declared_is_refused(members: dict[str, Any], words: str) -> None:
     with pytest.raises(Exception, match=words):
         check(SimpleNamespace(NAME="t", VERSION="1", quantize_fused=lambda x, function, fmt: None, **members))
+
+
+#: Step of a kernel with float32 scales of 128 elements -> what it is by default.
+FLOAT_SCALES: dict[str, Any] = {
+    "halves": lambda x: np.split(x, 2, axis=1), "amax": lambda blocks: np.abs(blocks).max(axis=2, keepdims=True),
+    "scale": lambda amax: np.maximum(amax, F32(1e-10)) / F32(448), "divide": lambda blocks, scale: blocks / scale, "stored": lambda s, amax: s,
+}  # fmt: skip
+_OWN = "silu_mul-fp8_e4m3-128-f32"
+
+
+def judge_float_scales(**steps: Any) -> list[Requirement]:
+    k = SimpleNamespace(**FLOAT_SCALES | steps)
+
+    @np.errstate(all="ignore")
+    def quantize_fused(x: Any, function: str, fmt: str) -> Any:
+        gate, up = k.halves(x.astype(F32))
+        silu = (gate / (1 + np.exp(-gate))).astype(ml_dtypes.bfloat16).astype(F32)
+        blocks = (silu * up).reshape(len(x), -1, 128)
+        amax = k.amax(blocks)
+        scale = k.scale(amax).astype(F32)
+        codes = np.clip(k.divide(blocks, scale), -448, 448).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+        return codes.reshape(len(x), -1), np.ascontiguousarray(k.stored(scale, amax)[..., 0], F32)
+
+    target = SimpleNamespace(NAME="own", VERSION="1", FUSED=[_OWN], DTYPES=["bfloat16"], quantize_fused=quantize_fused)
+    return judge_fused(open_target(target), _OWN, Wanted(calls=False))[0]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {}, {"scale": lambda amax: np.maximum(amax, F32(1e-10)) * F32(1 / 448)},
+        {"divide": lambda blocks, scale: blocks * (F32(1) / scale)},
+    ],
+)  # fmt: skip
+def test_float32_scales_are_judged(steps: dict[str, Any]) -> None:
+    assert not list_unmet(judge_float_scales(**steps))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"halves": lambda x: np.split(x, 2, axis=1)[::-1]}, {"amax": lambda blocks: blocks.max(axis=2, keepdims=True)},
+        {"amax": lambda blocks: np.broadcast_to(np.abs(blocks).max(axis=(1, 2), keepdims=True), (*blocks.shape[:2], 1))},
+        {"scale": lambda amax: np.maximum(amax, F32(1e-10)) / F32(240)}, {"scale": lambda amax: np.maximum(amax, F32(1e-3)) / F32(448)},
+        {"scale": lambda amax: np.nextafter(np.maximum(amax, F32(1e-10)) / F32(448), F32(9))}, {"stored": lambda s, amax: 1 / s},
+        {"stored": lambda s, amax: amax}, {"stored": lambda s, amax: s.astype(ml_dtypes.bfloat16)}, {"stored": lambda s, amax: s[::-1]},
+        {"stored": lambda s, amax: s.swapaxes(0, 1).reshape(s.shape)}, {"scale": lambda amax: np.maximum(amax, F32(1e-10)) * F32(0.0022)},
+        {"divide": lambda blocks, scale: (blocks / scale).astype(ml_dtypes.bfloat16)}, {"divide": lambda blocks, scale: np.trunc(blocks / scale)},
+    ],
+)  # fmt: skip
+def test_wrong_float32_scales_are_found(steps: dict[str, Any]) -> None:
+    assert list_unmet(judge_float_scales(**steps))

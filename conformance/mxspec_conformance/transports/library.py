@@ -172,7 +172,7 @@ def _fill(structure: type[abi.Structure], fields: Mapping[str, Any], held: list[
         if isinstance(value, _Output):
             value = value.pointer if of == name else value.size
         elif value is not None and of in structure.arrays:
-            is_float_scale = value.dtype == np.float32 and structure.arrays[of] == np.uint8
+            is_float_scale = structure.arrays[of] == np.uint8 and value.dtype == np.float32
             array = np.ascontiguousarray(value.view(np.uint8) if is_float_scale else value, structure.arrays[of])
             held.append(array)
             value = array.ctypes.data if of == name else array.nbytes

@@ -116,18 +116,21 @@ def _place_largest(design: Design) -> dict[str, Array]:
 def _list_ties(design: Design) -> tuple[Array, Array]:
     """For each block a maximum, and results next to the ties under the scale that follows."""
     element, shape, is_two_level = design.fmt.element, (design.count, design.fmt.k), design.fmt.has_tensor_scale
+    fills = is_two_level or design.fmt.scale.bits > 8  # the largest number gets the largest code
     values = np.abs(decode_table(element).astype(np.float64)[: element.max_code + 1])
     # Within reach of every function; tensor scales of a call are 2.
     values *= 2.0 ** -int((values[-1] > _TOP * 2.0 ** np.arange(32)).sum()) * (2 if is_two_level else 1)
-    ties, top = (values[1:] + values[:-1]) / 2, values[-1] * (1 if is_two_level else 0.9)
+    ties, top = (values[1:] + values[:-1]) / 2, values[-1] * (1 if fills else 0.9)
     return np.full(design.count, top), design.rng.choice(ties[ties < top], shape) * (1 + design.rng.choice(_OFFSETS, shape))
 
 
 def _list_boundaries(design: Design) -> tuple[Array, Array]:
     """For each block a maximum next to one at which the scale changes, and small results."""
-    steps = [scale_steps(p, design.fmt).starts for p in list_judged(design.fmt, with_tensor_scale=False)][:5]
-    starts = np.unique(np.concatenate(steps)).astype(np.uint32).view(np.float32)
-    near = starts[(starts >= 0.5) & (starts < 8)].astype(np.float64)
+    near = design.rng.uniform(0.5, 8, design.count)  # for float32 scales, which change everywhere
+    if design.fmt.scale.bits <= 8:
+        steps = [scale_steps(p, design.fmt).starts for p in list_judged(design.fmt, with_tensor_scale=False)][:5]
+        starts = np.unique(np.concatenate(steps)).astype(np.uint32).view(np.float32)
+        near = starts[(starts >= 0.5) & (starts < 8)].astype(np.float64)
     targets = design.rng.choice(near, design.count) * (1 + design.rng.choice(_OFFSETS, design.count))
     return targets, np.abs(design.rng.normal(size=(design.count, design.fmt.k))) * 0.03 + 0.001
 
