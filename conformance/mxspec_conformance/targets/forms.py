@@ -105,7 +105,9 @@ class TargetArray:
             case Form.FLOATS:
                 return array.astype(np.float32)
             case Form.PRODUCT:
-                return _take_product(array, self.call["out_dtype"])
+                return _take_numbers(array, self.call["out_dtype"], function)
+            case Form.ROWS if wanted.dtype != np.uint8:
+                return _take_numbers(array, wanted.dtype.name, function)
             case Form.AFFINE_CODES:
                 return read_operand(self.call["affine"]).take(array)
             case Form.AFFINE_SCALES:
@@ -147,7 +149,7 @@ class TargetArray:
             case Form.KEPT | Form.METADATA:
                 return f"{have}, one to a byte (or declare SPARSE_LAYOUT)"
             case Form.PRODUCT:
-                return f"{operation.name} returned shape {found}; {wanted} was expected: [m, n]"
+                return f"{operation.name} returned shape {found}; {wanted} was expected" + ": [m, n]" * ("a" in self.call)
             case Form.ITEMS if "shape" not in operation.arguments:
                 return f"{operation.name} returned shape {found} {given} {wanted}"
         part = f"{self.name} of " if operation.unpacks else ""
@@ -206,17 +208,17 @@ def _take_number(value: Any, function: str) -> float:
         raise BadReturn(f"{function} returned {_name_kind(value)}; return one number") from None
 
 
-def _take_product(values: npt.NDArray[Any], out_dtype: str) -> npt.NDArray[Any]:
+def _take_numbers(values: npt.NDArray[Any], out_dtype: str, function: str) -> npt.NDArray[Any]:
     name = values.dtype.name
     if name not in DTYPES:
-        raise BadReturn(f"matmul returned dtype {name}; return {out_dtype}")
+        raise BadReturn(f"{function} returned dtype {name}; return {out_dtype}")
     if name == out_dtype:
         return np.array(values)
     # torch's bfloat16 comes as float32.
     cast = values.astype(DTYPES[out_dtype])
     same = (cast.astype(np.float64) == values.astype(np.float64)) | (np.isnan(cast) & np.isnan(values))
     if not same.all():
-        raise BadReturn(f"matmul returned numbers of {name} that {out_dtype} does not have; return {out_dtype}")
+        raise BadReturn(f"{function} returned numbers of {name} that {out_dtype} does not have; return {out_dtype}")
     return cast
 
 

@@ -15,6 +15,7 @@ from mxspec.dot import PLAIN_DTYPES
 from mxspec.formats import get_block
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.cache_calls import make_cache_call
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
@@ -134,6 +135,14 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
         product = parse_product(text)
         for rows in (1, 16):
             yield f"matmul {text}, {rows} rows", partial(_multiply, session, product, rows)
+    for function, names in (
+        ("append_cache", capabilities.caches),
+        ("read_cache", capabilities.caches),
+        ("attention", capabilities.attention),
+    ):
+        for name in names if capabilities.has(function) else ():
+            arguments, options = make_cache_call(capabilities, function, name)
+            yield f"{function} {name}", partial(session.call, function, *arguments, **options)
     for element in capabilities.elements:
         if capabilities.has("encode"):
             yield f"encode {element}", partial(session.call, "encode", one, element)

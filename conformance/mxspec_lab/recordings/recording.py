@@ -75,7 +75,9 @@ def describe_error(error: CallError) -> dict[str, Any]:
 
 def write_recording(path: Path, recording: Recording) -> None:
     """Write a recording: the same answers, the same bytes."""
-    head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": asdict(recording.capabilities)}
+    # What recordings of before caches do not say is left out where it is empty.
+    offered = {name: value for name, value in asdict(recording.capabilities).items() if value or name not in ("caches", "attention")}
+    head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": offered}
     lines: list[dict[str, Any]] = [head, {"errors": recording.errors}]
     for name, found in sorted(recording.classes.items()):
         lines.append({"class": name, **({"error": found} if isinstance(found, int) else _describe(found))})
