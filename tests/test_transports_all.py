@@ -39,6 +39,7 @@ globals().update({name: getattr(model, name) for name in dir(model) if not name.
 FORMATS, ELEMENTS, DTYPES = ["nvfp4"], ["e2m1"], ["float32", "bfloat16"]
 AFFINE = ["int4-g64-bias-bfloat16", "int4-g32-zero-float16"]
 LAYOUTS = ["nibble-low", "128x4", "ggml-mxfp4"]
+CACHES, ATTENTION = ["nvfp4/page-16"], ["bfloat16 @ fp8_e4m3/page-16"]
 print("what a target prints is no reply")
 """
 
@@ -59,6 +60,9 @@ def test_any_python_target_goes_over_the_process_transport(tmp_path: Path) -> No
         "unswizzle",
         "quantize_affine",
         "dequantize_affine",
+        "append_cache",
+        "read_cache",
+        "attention",
     }
     assert of_vectors(canonical(there)) == of_vectors(canonical(here))
 
@@ -191,6 +195,37 @@ def test_grouped_matmul(every: Any) -> None:
     assert np.array_equal(returned[1], of[1])
 
 
+def cache_calls() -> dict[str, tuple[Any, ...]]:
+    """Two pages of four tokens, of one head of 64 numbers."""
+    k = np.arange(256).reshape(2, 4, 1, 32).repeat(2, -1).astype(np.uint8)
+    new, table, lengths = np.arange(3 * 64, dtype=np.float32).reshape(3, 1, 64), np.array([[1, 0]], np.int32), np.array([5], np.int32)
+    return {
+        "append_cache": (new, new + 1, np.array([6, -1, 0], np.int32), k, k + np.uint8(1), "fp8_e4m3"),
+        "read_cache": (k, k + np.uint8(1), table, lengths, "fp8_e4m3"),
+        "attention": (new, k, k, np.array([0, 3], np.int32), lengths, "float32 @ fp8_e4m3", "float32"),
+    }
+
+
+def test_caches_and_attention(every: Any) -> None:
+    calls, scale = cache_calls(), np.array([2], np.float32)
+    new, _, _, k, *_ = calls["append_cache"]
+    k_cache, v_cache = every.append_cache(*calls["append_cache"], k_scale=scale)
+    expected = k.copy().reshape(8, 64)
+    expected[6], expected[0] = new[0, 0] + 2, new[2, 0] + 2
+    assert np.array_equal(k_cache.reshape(8, 64), expected)
+    assert (v_cache[1, 2] == new[0] + 1).all()
+    assert (v_cache[0, 1] == k[0, 1] + 1).all()
+    rows = np.concatenate([k[1], k[0, :1]]).astype(np.float32)
+    read = every.read_cache(*calls["read_cache"], v_scale=scale)
+    assert np.array_equal(read[0], rows)
+    assert np.array_equal(read[1], 2 * ((rows + 1) % 256))
+    q = calls["attention"][0]
+    sizes = 3 + 1 + 1 + 1 + 64 + 2 + 4 + 0 + 64 + 3 + 5
+    assert np.array_equal(every.attention(*calls["attention"]), q + sizes + 1000)
+    options = {"page_table": np.array([[1, 0]], np.int32), "causal": True, "window": 7, "scale": 0.5, "k_scale": scale}
+    assert np.array_equal(every.attention(*calls["attention"], **options), q + sizes + 2 + 1 + 1 + 7 + 0.5 + 2)
+
+
 def test_every_function_goes_over_the_wire(every: Any) -> None:
     """Requests of all functions to the library, by way of JSON and back."""
     asked: list[str] = []
@@ -222,7 +257,7 @@ def test_every_function_goes_over_the_wire(every: Any) -> None:
         "pack": (codes, "nibble-low"), "unpack": (np.zeros(32, np.uint8), "nibble-low", (2, 32)),
         "swizzle": (scales, "row-major"), "unswizzle": (np.zeros(2, np.uint8), "row-major", (2, 1)),
         "pack_blocks": (codes, scales, "ggml-mxfp4"), "unpack_blocks": (np.zeros(34, np.uint8), "ggml-mxfp4", (2, 32)),
-        "matmul": (*sides()[:2], "float32"), "grouped_matmul": (*grouped()[:2], (2, 1), "counts", "float32"),
+        "matmul": (*sides()[:2], "float32"), "grouped_matmul": (*grouped()[:2], (2, 1), "counts", "float32"), **cache_calls(),
     }  # fmt: skip
     for function, args in calls.items():
         over, direct = getattr(remote, function)(*args), getattr(every, function)(*args)

@@ -11,12 +11,14 @@ const char *mxspec_describe(void) {
         "formats": ["mxfp4"], "elements": ["e2m1"], "dtypes": ["float32", "float16", "bfloat16"],
         "affine": ["int4-g32-bias-float32/words"], "sparse_formats": ["e2m1-2to4"], "sparse_layout": ["unpacked", "nibble-low"],
         "products": ["mxfp4 @ mxfp4", "float32 @ mxfp4"], "grouped": ["float32 @ mxfp4 : counts", "float32 @ mxfp4 : masked"],
-        "fused": ["silu_mul-mxfp4"], "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
+        "fused": ["silu_mul-mxfp4"], "caches": ["fp8_e4m3"], "attention": ["float32 @ fp8_e4m3"], "layouts": ["nibble-low", "row-major", "ggml-mxfp4"], "functions": {
         "quantize": ["axis", "pad", "block", "tensor_scale", "random_bits", "seed"], "dequantize": ["tensor_scale"],
         "quantize_fused": ["up", "residual", "weight", "eps", "tensor_scale"], "encode": ["rounding", "overflow"],
         "decode": [], "encode_stochastic": [], "tensor_scale": [], "pack": [], "unpack": [], "swizzle": [], "unswizzle": [],
         "quantize_affine": [], "dequantize_affine": [], "prune": [], "compress": [], "decompress": [],
-        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"], "grouped_matmul": ["alpha", "bias"]}}})";
+        "pack_blocks": [], "unpack_blocks": [], "matmul": ["alpha", "beta", "c", "bias"], "grouped_matmul": ["alpha", "bias"],
+        "append_cache": ["k_scale", "v_scale"], "read_cache": ["k_scale", "v_scale"],
+        "attention": ["page_table", "causal", "window", "scale", "q_scale", "k_scale", "v_scale"]}}})";
 }
 
 // The fields, one to a byte, in place of codes.
@@ -152,4 +154,36 @@ std::int32_t mxspec_grouped_matmul(const mxspec_grouped_matmul_call *c) {
             }
     }
     return MXSPEC_OK;
+}
+
+// A code is the whole part of a number. What is given besides is added, so that it can be seen.
+std::int32_t mxspec_append_cache(const mxspec_append_cache_call *c) {
+    for (std::int64_t t = 0; t < c->tokens; ++t)
+        for (std::int64_t i = 0; c->slots[t] >= 0 && i < c->kv_heads * c->d; ++i) {
+            const std::int64_t from = t * c->kv_heads * c->d + i, to = c->slots[t] * c->kv_heads * c->k_width + i;
+            static_cast<std::uint8_t *>(c->k_cache)[to] = (std::uint8_t)(static_cast<const float *>(c->k)[from] + (c->k_scale ? *c->k_scale : 0));
+            static_cast<std::uint8_t *>(c->v_cache)[to] = (std::uint8_t)(static_cast<const float *>(c->v)[from] + (c->v_scale ? *c->v_scale : 0));
+        }
+    return std::strcmp(c->cache, "fp8_e4m3") || c->dtype != MXSPEC_FLOAT32 || c->pages * c->page < c->tokens ? MXSPEC_ERROR : MXSPEC_OK;
+}
+std::int32_t mxspec_read_cache(const mxspec_read_cache_call *c) {
+    std::int64_t token = 0;
+    for (std::int64_t n = 0; n < c->sequences; ++n)
+        for (std::int64_t j = 0; j < c->lengths[n]; ++j, ++token)
+            for (std::int64_t i = 0; i < c->kv_heads * c->d; ++i) {
+                const std::int64_t row = c->page_table[n * c->pages_each + j / c->page] * c->page + j % c->page;
+                c->k[token * c->kv_heads * c->d + i] = static_cast<const std::uint8_t *>(c->k_cache)[row * c->kv_heads * c->k_width + i];
+                c->v[token * c->kv_heads * c->d + i] =
+                    static_cast<const std::uint8_t *>(c->v_cache)[row * c->kv_heads * c->v_width + i] * (c->v_scale ? *c->v_scale : 1);
+            }
+    return c->k_scale_size && c->k_scale_size != 4 ? MXSPEC_ERROR : MXSPEC_OK;
+}
+// Each output is its query, and all that the call has.
+std::int32_t mxspec_attention(const mxspec_attention_call *c) {
+    const std::int64_t sizes = c->tokens + c->heads + c->sequences + c->kv_heads + c->d + c->pages + c->page + c->pages_each + c->k_width;
+    const float given = (float)(sizes + c->causal + c->window + c->starts[c->sequences] + c->lengths[0]) + (c->scale ? *c->scale : 0) +
+        (c->page_table ? c->page_table[0] : 1000) + (c->k_scale ? c->k_scale[0] : 0) + (c->v_scale ? c->v_scale[0] : 0);
+    for (std::int64_t i = 0; i < c->tokens * c->heads * c->d; ++i)
+        static_cast<float *>(c->values)[i] = static_cast<const float *>(c->q)[i] + given;
+    return std::strcmp(c->attention, "float32 @ fp8_e4m3") || c->out_dtype ? MXSPEC_ERROR : MXSPEC_OK;
 }

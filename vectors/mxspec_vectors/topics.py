@@ -81,6 +81,8 @@ TOPICS: dict[str, str] = {
     "pattern": "every code comes back in its place, whatever the pattern",
     "metadata": "a nibble names two positions in ascending order",
     "zero-metadata": "the nibble of a group of zeros",
+    "mask": "a query sees the keys that causal mask and window leave it, and no other",
+    "no-key": "a query that sees no key gives zeros, or NaN",
     "illegal-metadata": "nibbles that name no two positions in ascending order are refused, or read as they stand",
 }
 
@@ -157,6 +159,30 @@ _OF_PRODUCTS = {
 }
 
 
+_OF_CACHES = {
+    "code": "numbers become the rows of one quantizer, and every code means its value",
+    "place": "each token lies in the page and place of its slot",
+    "padding": "what no slot names stays as it is",
+    "overflow": "magnitudes beyond the largest number are clamped to it",
+    "tensor-scale": "K and V have each its own given scale",
+    "block-scale": "each block or token has its own scale",
+    "tail": "each sequence has as many keys as its length says",
+    "call-size": "the result does not depend on the size of a call",
+}
+_OF_ATTENTION = {
+    "position": "each query finds each key: pages, heads and scales are those of the call",
+    "tail": "the keys of a sequence end at its length",
+    "sum": "equal logits give the mean of V",
+    "interval": "weights are those of the scaled logits",
+    "overflow": "logits beyond the range of exp give what smaller ones give",
+    "padding": "what belongs to no sequence is not read, even where it is NaN",
+    "tensor-scale": "given scales multiply Q, K and V",
+    "call-size": "the result does not depend on the size of a call",
+}
+#: Operations that OCP MX v1.0 does not speak of, and what their topics mean.
+OF_CALLS = {"append_cache": _OF_CACHES, "read_cache": _OF_CACHES, "attention": _OF_ATTENTION}
+
+
 _OF_AFFINE = {
     "nan": "a group that holds a NaN, or whose scale is one",
     "inf": "a group that holds an infinity, or whose scale is one",
@@ -184,6 +210,8 @@ def topic_text(topic: str, operation: str) -> str:
         return _OF_PRODUCTS.get(topic, TOPICS[topic])
     if operation == "quantize_fused":
         return _OF_FUSED.get(topic, TOPICS[topic])
+    if operation in OF_CALLS:
+        return OF_CALLS[operation].get(topic, TOPICS[topic])
     if operation == "tensor_scale":
         return _OF_TENSORS.get(topic, TOPICS[topic])
     if operation in ("quantize_affine", "dequantize_affine"):
@@ -203,7 +231,7 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
         return Level.OPEN if topic == "zero-block" else Level.CONTRACT
     if operation == "quantize_fused":  # OCP knows no function before a quantizer
         return Level.OPEN if topic == "inf" or (topic == "nan" and "mxfp8" not in fmt) else Level.CONTRACT
-    if described or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
+    if described or operation in OF_CALLS or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):
         return Level.MUST

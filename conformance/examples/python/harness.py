@@ -42,6 +42,9 @@ FUNCTIONS = {
     "unpack_blocks": (("data", "layout", "shape"), ("codes", "scales")),
     "matmul": (("a", "b", "out_dtype"), ("values",)),
     "grouped_matmul": (("a", "b", "groups", "form", "out_dtype"), ("values",)),
+    "append_cache": (("k", "v", "slots", "k_cache", "v_cache", "cache"), ("k_cache", "v_cache")),
+    "read_cache": (("k_cache", "v_cache", "page_table", "lengths", "cache"), ("k", "v")),
+    "attention": (("q", "k", "v", "starts", "lengths", "attention", "out_dtype"), ("values",)),
 }
 OPTIONS = {
     "quantize": ("tensor_scale", "axis", "pad", "block", "random_bits", "seed", "scales"),
@@ -50,11 +53,16 @@ OPTIONS = {
     "encode": ("rounding", "overflow"),
     "matmul": ("alpha", "beta", "c", "bias"),
     "grouped_matmul": ("alpha", "bias"),
+    "append_cache": ("k_scale", "v_scale"),
+    "read_cache": ("k_scale", "v_scale"),
+    "attention": ("page_table", "causal", "window", "scale", "q_scale", "k_scale", "v_scale"),
 }
 NAMES = ("format", "element", "layout", "affine")
 #: Functions whose outputs have dtypes of their own.
-TYPED = ("quantize_affine",)
+TYPED = ("quantize_affine", "append_cache", "read_cache")
 SPARSE = ("prune", "compress", "decompress")
+#: Functions that a target offers by a list.
+LISTED = {"append_cache": "CACHES", "read_cache": "CACHES", "attention": "ATTENTION"}
 
 
 def load(path):
@@ -73,7 +81,8 @@ def describe(module):
     functions, one_level, stochastic = {}, True, bool(getattr(module, "STOCHASTIC", False))
     sparse = listed(getattr(module, "SPARSE_FORMATS", []))
     for name in FUNCTIONS:
-        if (sparse or name not in SPARSE) and callable(getattr(module, name, None)):
+        offered = (sparse or name not in SPARSE) and hasattr(module, LISTED.get(name, name))
+        if offered and callable(getattr(module, name, None)):
             parameters = inspect.signature(getattr(module, name)).parameters
             functions[name] = [o for o in OPTIONS.get(name, ()) if o in parameters]
             if name == "quantize" and "tensor_scale" in parameters:
@@ -109,6 +118,9 @@ def describe(module):
     given |= {"sparse_layout": list(module.SPARSE_LAYOUT)} if hasattr(module, "SPARSE_LAYOUT") else {}
     given |= {"fused": listed(module.FUSED), "fused_contract": getattr(module, "FUSED_CONTRACT", "")} if hasattr(module, "FUSED") else {}
     given |= {"prune_rule": module.PRUNE_RULE} if hasattr(module, "PRUNE_RULE") else {}
+    for key in ("caches", "attention"):
+        if hasattr(module, key.upper()):
+            given |= {key: listed(getattr(module, key.upper())), "out_dtypes": listed(getattr(module, "OUT_DTYPES", ["float32"]))}
     layout = listed(getattr(module, "LAYOUT", []))
     codes = "nibble-low" if "nibble-low" in layout else "unpacked"
     given["layout"] = [codes, "128x4" if "128x4" in layout else "row-major"]

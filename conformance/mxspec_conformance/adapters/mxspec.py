@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxspec
-from mxspec import affine, layouts, sparsity
+from mxspec import affine, attention as caches, layouts, sparsity
 from mxspec.fused.evaluating import compute
 from mxspec.fused.functions import EPS
 from mxspec_conformance.adapters.registry import Adapter, Library
@@ -22,6 +22,9 @@ class _Model:
     SPARSE_FORMATS = tuple(sparsity.SPARSE_FORMATS)
     PRUNE_RULE = "lower"
     FUSED = ("silu_mul-mxfp8_e4m3", "add_rmsnorm-mxfp4", "hadamard-16-nvfp4")
+    CACHES = ("fp8_e4m3", "nvfp4/v-4x4")
+    ATTENTION = ("bfloat16 @ fp8_e4m3", "float32 @ nvfp4/ragged")
+    OUT_DTYPES = ("float32", "bfloat16")
 
     def quantize(
         self,
@@ -107,6 +110,29 @@ class _Model:
     def unpack_blocks(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """Codes and scales."""
         return layouts.unpack_blocks(data, layout, shape)
+
+    def append_cache(
+        self, k: Any, v: Any, slots: Any, k_cache: Any, v_cache: Any, cache: str, k_scale: Any = 1.0, v_scale: Any = 1.0
+    ) -> Any:
+        """Both caches with new rows."""
+        return caches.append_cache(k, v, slots, k_cache, v_cache, caches.parse_cache(cache), k_scale=k_scale, v_scale=v_scale)
+
+    def read_cache(
+        self, k_cache: Any, v_cache: Any, page_table: Any, lengths: Any, cache: str, k_scale: Any = 1.0, v_scale: Any = 1.0
+    ) -> Any:  # fmt: skip
+        """The numbers of all sequences."""
+        return caches.read_cache(k_cache, v_cache, page_table, lengths, caches.parse_cache(cache), k_scale=k_scale, v_scale=v_scale)
+
+    def attention(
+        self, q: Any, k: Any, v: Any, starts: Any, lengths: Any, attention: str, out_dtype: str, page_table: Any = None,
+        causal: bool = False, window: int | None = None, scale: float | None = None, q_scale: Any = 1.0, k_scale: Any = 1.0,
+        v_scale: Any = 1.0,
+    ) -> Any:  # fmt: skip
+        """Attention in float64, rounded once."""
+        return caches.attend_as(
+            q, k, v, starts, lengths, attention, out_dtype, page_table=page_table, causal=causal, window=window, scale=scale,
+            q_scale=q_scale, k_scale=k_scale, v_scale=v_scale,
+        )  # fmt: skip
 
 
 def _scale(value: float | None) -> mxspec.TensorScale | None:

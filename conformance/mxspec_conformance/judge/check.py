@@ -15,6 +15,7 @@ from mxspec_conformance.judge.listing import list_fewer, list_requirements
 from mxspec_conformance.judge.other_operations import (
     Progress,
     check_affine,
+    check_attention,
     check_fused,
     check_layouts,
     check_products,
@@ -132,6 +133,7 @@ def _run(
                 check_layouts(session, report, progress, wanted)
                 check_sparse(session, report, progress, wanted)
                 check_fused(session, report, progress, wanted)
+                check_attention(session, report, progress, wanted)
             if profile is None:
                 check_products(session, formats, report, progress, wanted)
             if session.transport == ResultsFile.transport:

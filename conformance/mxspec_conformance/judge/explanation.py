@@ -43,6 +43,8 @@ class Cause(IntEnum):
     CONTRACT = 9
     #: A known mistake in a conversion: a misreading of codes or scale bytes, or overflow of the other kind.
     CONVERSION_MISTAKE = 10
+    #: A known mistake in attention.
+    ATTENTION_MISTAKE = 11
 
 
 #: Causes that make a requirement a deviation.

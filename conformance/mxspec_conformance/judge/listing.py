@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from mxspec.attention import parse_attention, parse_cache
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
-from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import load_layout_file
 from mxspec_vectors.topics import Level, topic_level
@@ -55,6 +56,17 @@ def list_requirements(session: TargetSession, *, profile: str | None = None, for
             from mxspec_conformance.judge.fused.judging import list_topics as list_fused_topics
 
             found += [f"quantize_fused/{name}/{topic}" for topic in list_fused_topics(name)]
+        for function in filter(offered.has, CACHE_FUNCTIONS):
+            from mxspec_conformance.judge.attention.caches import list_topics as list_cache_topics, takes_scales
+
+            for spec in map(parse_cache, offered.caches):
+                scaled = takes_scales(session, function, spec)
+                found += [f"{function}/{spec.name}/{topic}" for topic in list_cache_topics(function, spec, scaled=scaled)]
+        if offered.has(ATTENTION):
+            from mxspec_conformance.judge.attention.cases import list_topics as list_attention_topics
+
+            for spec in map(parse_attention, offered.attention):
+                found += [f"{ATTENTION}/{spec.name}/{topic}" for topic in list_attention_topics(spec, offered)]
     if profile is None and (offered.products or offered.grouped):
         from mxspec_conformance.judge.grouped.cases import list_topics as list_grouped_topics
         from mxspec_conformance.judge.products.cases import list_topics as list_product_topics

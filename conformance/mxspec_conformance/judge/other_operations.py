@@ -18,7 +18,7 @@ from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation,
 from mxspec_conformance.judge.wanted import Wanted
 from mxspec_conformance.results.report import Failure, Report, Requirement
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
-from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.files import FURTHER_OPERATIONS, NUMERIC_OPERATIONS
 
@@ -134,6 +134,26 @@ def check_sparse(session: TargetSession, report: Report, progress: Progress, wan
         for fmt in session.capabilities.sparse_formats:
             if wanted.any_of(function, fmt, list_topics(function, fmt)):
                 report.requirements += judge_sparse(session, function, fmt, calls=wanted.calls)
+
+
+def check_attention(session: TargetSession, report: Report, progress: Progress, wanted: Wanted) -> None:
+    """Enter requirements of caches and of attention."""
+    capabilities = session.capabilities
+    if not any(map(capabilities.has, (*CACHE_FUNCTIONS, ATTENTION))) or not wanted.calls:
+        return
+    from mxspec.attention import parse_attention, parse_cache
+    from mxspec_conformance.judge.attention.caches import judge_cache
+    from mxspec_conformance.judge.attention.judging import judge_attention
+
+    for function in filter(capabilities.has, CACHE_FUNCTIONS):
+        for text in capabilities.caches:
+            if wanted.any_of(function, parse_cache(text).name):
+                progress(f"{function} {text}")
+                report.requirements += judge_cache(session, function, text, wanted)
+    for text in capabilities.attention if capabilities.has(ATTENTION) else ():
+        if wanted.any_of(ATTENTION, parse_attention(text).name):
+            progress(f"attention {text}")
+            report.requirements += judge_attention(session, text, wanted)
 
 
 def _show_first(session: TargetSession, drawn: dict[str, Failure], tally: Tally) -> Failure | None:

@@ -12,6 +12,7 @@ import mxspec
 from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import default_affine_profile, get_affine_profile
+from mxspec.attention import append_cache, attend_as, parse_cache, read_cache
 from mxspec.formats import get_block
 from mxspec.fused.evaluating import compute
 from mxspec.layouts import get_layout
@@ -156,6 +157,15 @@ class Model:
         raise NotImplementedError  # no call depends on the answer, but those about a wrong one
 
     _grouped_matmul = _matmul
+
+    def _append_cache(self, k: Any, v: Any, slots: Any, k_cache: Any, v_cache: Any, cache: str, **options: Any) -> Any:
+        return append_cache(k, v, slots, k_cache, v_cache, parse_cache(cache), **options)
+
+    def _read_cache(self, k_cache: Any, v_cache: Any, page_table: Any, lengths: Any, cache: str, **options: Any) -> Any:
+        return read_cache(k_cache, v_cache, page_table, lengths, parse_cache(cache), **options)
+
+    def _attention(self, *arguments: Any, **options: Any) -> Any:
+        return attend_as(*arguments, **options)
 
 
 class _Recorder(Model):

@@ -22,6 +22,7 @@ import numpy as np
 from mxspec.adjacent import ADJACENT, register_named
 from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
+from mxspec.attention import parse_attention, parse_cache
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.fused.contracts import get_contract as get_fused_contract
@@ -34,7 +35,7 @@ from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.grouped import parse_grouped
-from mxspec_conformance.targets.interface import LAYOUT_FUNCTIONS, OPERATIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, LAYOUT_FUNCTIONS, OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import parse_product, parse_products
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
@@ -164,6 +165,9 @@ class Capabilities:
     sparse_layout: tuple[str, ...] = ()
     #: The rule by which `prune` decides between equal magnitudes; "": none is claimed. What is claimed is checked.
     prune_rule: str = ""
+    #: Caches of append_cache and read_cache, and what attention computes (`mxspec.attention.CacheSpec`).
+    caches: tuple[str, ...] = ()
+    attention: tuple[str, ...] = ()
     #: Where the arrays lie, such as `cuda:0`; None: the array library's default.
     device: str | None = None
     #: Products that matmul computes, as `operands.Product` writes them.
@@ -235,6 +239,8 @@ class Capabilities:
             **({} if self.affine_profile is None else {"affine_profile": self.affine_profile}),
             **({} if self.affine_contract is None else {"affine_contract": self.affine_contract}),
             **(self._describe_products() if self.products or self.grouped else {}),
+            **({"caches": list(self.caches)} if self.caches else {}),
+            **({"attention": list(self.attention), "out_dtypes": list(self.out_dtypes)} if self.attention else {}),
         }
 
     def _describe_products(self) -> dict[str, Any]:
@@ -261,16 +267,20 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_names(spec, "SPARSE_FORMATS", sparse, SPARSE_FORMATS)
     # Names that libraries have for something else, NumPy's matmul among them.
     hidden: tuple[str, ...] = () if sparse else SPARSE_FUNCTIONS
+    caches, attention = (tuple(str(s) for s in _listed(module, spec, what)) for what in ("CACHES", "ATTENTION"))
+    of_caches = (CACHE_FUNCTIONS, bool(caches)), ((ATTENTION,), bool(attention))
+    hidden += tuple(name for names, offered in of_caches if not offered for name in names)
     hidden += tuple(f for f, (what, *_) in PRODUCTS.items() if getattr(module, what, None) is None)
     functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
     if not functions:
         named = [f for f in hidden if callable(getattr(module, f, None))]
         listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), *((what, (f,)) for f, (what, *_) in PRODUCTS.items())]
+        listed += [("CACHES", CACHE_FUNCTIONS), ("ATTENTION", (ATTENTION,))]
         why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
         raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
-        if {"layout", "affine"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
+        if {"layout", "affine", "lengths", "slots"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
             _check_signature(module, spec, function)
         _check_parameters(module, spec, function)
     name = _text(module, spec, "NAME", Path(spec).stem)
@@ -297,6 +307,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         None if getattr(module, what, None) is None else _single(module, spec, what, "") for what in ("AFFINE_PROFILE", "AFFINE_CONTRACT")
     )
     check_affine(spec, functions, affine, affine_profile, affine_contract)
+    check_caches(spec, functions, caches, attention, _listed(module, spec, "OUT_DTYPES"))
     claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
@@ -319,7 +330,9 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         shapes=fit_layouts(_shapes(module, spec), code_layout, scale_layout, formats),
         one_level=all(p.default is not inspect.Parameter.empty for p in tensor),
         layouts=known_layouts,
-        **_products(module, spec, functions),
+        **({"out_dtypes": _listed(module, spec, "OUT_DTYPES") or ("float32",)} | _products(module, spec, functions)),
+        caches=caches,
+        attention=attention,
         affine=affine,
         affine_profile=affine_profile,
         affine_contract=affine_contract,
@@ -359,7 +372,7 @@ class _Names:
 
 
 #: Options that a target may need in every call.
-_NEEDED = ("tensor_scale", "random_bits", "seed")
+_NEEDED = ("tensor_scale", "random_bits", "seed", "page_table", "q_scale")
 
 
 def _check_parameters(module: Any, spec: str, function: str) -> None:
@@ -388,7 +401,7 @@ def _check_signature(module: Any, spec: str, function: str) -> None:
         return
     try:
         # A packing function may require the buffer that it is to fill.
-        signature.bind(*arguments, **({"out": None} if "out" in signature.parameters else {}))
+        signature.bind(*arguments, **{name: None for name in ("out", *_NEEDED) if name in signature.parameters and name not in arguments})
     except TypeError as error:
         raise TargetError(
             f"{spec}: {function}{signature} cannot be called as {function}({', '.join(arguments)}) ({error}); "
@@ -687,6 +700,23 @@ def check_affine(spec: str, functions: Iterable[str], affine: Iterable[str], pro
         raise TargetError(f"{spec}: {what}: {error}") from None
 
 
+def check_caches(
+    spec: str, functions: Iterable[str], caches: Iterable[str], attention: Iterable[str], out_dtypes: Iterable[str]
+) -> None:  # fmt: skip
+    """Raise TargetError where a cache or a form of attention is none, or is missing."""
+    for what, names, parse, of in (
+        ("CACHES", caches, parse_cache, CACHE_FUNCTIONS),
+        ("ATTENTION", attention, parse_attention, (ATTENTION,)),
+    ):
+        try:
+            found = [parse(name) for name in names]
+        except ValueError as error:
+            raise TargetError(f"{spec}: {what}: {error}") from None
+        if not found and set(of) & set(functions):
+            raise TargetError(f"{spec} has {' and '.join(of)}, and lists no {what}")
+    check_names(spec, "OUT_DTYPES", out_dtypes, DTYPES)
+
+
 def write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
     """Capabilities as data that `read_capabilities` reads."""
     return {f.name: getattr(capabilities, f.name) for f in fields(capabilities)}
@@ -717,6 +747,7 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
         named = dict(zip(PRODUCT_SHAPE_NAMES, given["product_shapes"], strict=True))
         read_products(spec, declared, given["out_dtypes"], given["accumulator"], given["contract"], named)
     check_affine(spec, given["functions"], given["affine"], given["affine_profile"], given["affine_contract"])
+    check_caches(spec, given["functions"], given["caches"], given["attention"], given["out_dtypes"])
     check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
     check_rule(spec, "prune_rule", given["prune_rule"])
     check_fused(spec, given["keywords"], given["fused"], given["fused_contract"])

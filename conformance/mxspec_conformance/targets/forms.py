@@ -115,7 +115,9 @@ class TargetArray:
             case Form.FLOATS:
                 return array.astype(np.float32)
             case Form.PRODUCT:
-                return _take_product(array, self.call["out_dtype"], function)
+                return _take_numbers(array, self.call["out_dtype"], function)
+            case Form.ROWS if wanted.dtype != np.uint8:
+                return _take_numbers(array, wanted.dtype.name, function)
             case Form.AFFINE_CODES:
                 return read_operand(self.call["affine"]).take(array)
             case Form.AFFINE_SCALES:
@@ -159,7 +161,8 @@ class TargetArray:
             case Form.KEPT | Form.METADATA:
                 return f"{have}, one to a byte (or declare SPARSE_LAYOUT)"
             case Form.PRODUCT:
-                return f"{operation.name} returned shape {found}; {wanted} was expected: {'[experts, ' if len(wanted) > 2 else '['}m, n]"
+                sizes = ("[experts, m, n]" if len(wanted) > 2 else "[m, n]") if "a" in self.call else ""
+                return f"{operation.name} returned shape {found}; {wanted} was expected{': ' * bool(sizes)}{sizes}"
             case Form.ITEMS if "shape" not in operation.arguments:
                 return f"{operation.name} returned shape {found} {given} {wanted}"
         part = f"{self.name} of " if operation.unpacks else ""
@@ -227,7 +230,7 @@ def _take_number(value: Any, function: str) -> float:
         raise BadReturn(f"{function} returned {_name_kind(value)}; return one number") from None
 
 
-def _take_product(values: npt.NDArray[Any], out_dtype: str, function: str) -> npt.NDArray[Any]:
+def _take_numbers(values: npt.NDArray[Any], out_dtype: str, function: str) -> npt.NDArray[Any]:
     name = values.dtype.name
     if name not in DTYPES:
         raise BadReturn(f"{function} returned dtype {name}; return {out_dtype}")

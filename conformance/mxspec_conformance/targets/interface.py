@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxspec.affine.formats import AffineFormat, Offset
+from mxspec.attention import CacheSpec, parse_cache
 from mxspec.formats import BlockFormat, get_block
 from mxspec.fused.functions import FUNCTIONS as FUSED_FUNCTIONS
 from mxspec.layouts import get_layout
@@ -68,6 +69,8 @@ class Form(Enum):
     NUMBER = auto()
     #: The values of a product, in the dtype that was requested.
     PRODUCT = auto()
+    #: Rows of a cache: bytes, or plain numbers.
+    ROWS = auto()
 
 
 class Expected(NamedTuple):
@@ -183,6 +186,20 @@ def _affine(call: Call) -> AffineFormat:
     return read_operand(call["affine"]).format
 
 
+def _cache(call: Call) -> CacheSpec:
+    return parse_cache(call["cache"])
+
+
+def _gathered(part: str) -> Callable[[Shape, Call], Shape]:
+    """The shape of the numbers of K or V that `read_cache` returns."""
+
+    def shape_of(_: Shape, call: Call) -> Shape:
+        pages, spec = call[f"{part}_cache"].shape, _cache(call)
+        return int(call["lengths"].sum()), pages[1 if spec.heads_first else 2], getattr(spec, part).columns(pages[3])
+
+    return shape_of
+
+
 def _groups(shape: Shape, call: Call) -> Shape:
     return (*shape[:-1], shape[-1] // _affine(call).group)
 
@@ -199,12 +216,28 @@ ARGUMENTS: dict[str, Kind] = {
         (Kind.FLOATS, "alpha"), (Kind.FLOAT, "beta"), (Kind.ARRAY, "c bias a_offsets a_metadata b_offsets b_metadata"),
         (Kind.GROUPS, "groups"), (Kind.TEXT, "form"),
         (Kind.ARRAY, "up residual weight"), (Kind.FLOAT, "eps"),
+        (Kind.ARRAY, "q k v slots k_cache v_cache starts lengths page_table q_scale k_scale v_scale"), (Kind.TEXT, "cache attention"),
+        (Kind.FLAG, "causal"), (Kind.COUNT, "window"), (Kind.FLOAT, "scale"),
     )
     for name in names.split()
 }  # fmt: skip
 
 #: What one operand of a product consists of: its text, and its arrays as far as it has them.
 SIDE_PARTS = ("spec", "values", "codes", "scales", "tensor_scale", "offsets", "metadata")
+
+#: Operations on caches, whose names are those of many a helper: a target offers them by listing CACHES, and ATTENTION.
+CACHE_FUNCTIONS = ("append_cache", "read_cache")
+ATTENTION = "attention"
+#: Arguments and outputs that are rows of a cache.
+_ROWS = dict.fromkeys(("k_cache", "v_cache", "k", "v"), Form.ROWS)
+
+
+def _written(part: str) -> Output:
+    """The cache of K or V that `append_cache` returns."""
+    return Output(
+        f"{part}_cache", Form.ROWS, lambda call: getattr(_cache(call), part).dtype, lambda _, call: tuple(call[f"{part}_cache"].shape)
+    )
+
 
 #: Operations on sparse formats. Their names are those of many a helper: a target offers them by naming sparse formats.
 SPARSE_FUNCTIONS = ("prune", "compress", "decompress")
@@ -297,6 +330,19 @@ OPERATIONS: dict[str, Operation] = {
                 ),
             ),
             parts=(*(f"{side}_{part}" for side in "ab" for part in SIDE_PARTS), "groups", "form", "out_dtype", "shape"),
+        ),
+        Operation(
+            name="append_cache", arguments=("k", "v", "slots", "k_cache", "v_cache", "cache"), options=("k_scale", "v_scale"), forms=dict(_ROWS),
+            outputs=tuple(map(_written, "kv")),
+        ),
+        Operation(
+            name="read_cache", arguments=("k_cache", "v_cache", "page_table", "lengths", "cache"), options=("k_scale", "v_scale"), forms=dict(_ROWS),
+            outputs=tuple(Output(p, Form.FLOATS, lambda _: np.float32, _gathered(p)) for p in "kv"),
+        ),
+        Operation(
+            name=ATTENTION, arguments=("q", "k", "v", "starts", "lengths", "attention", "out_dtype"), forms=dict(_ROWS),
+            options=("page_table", "causal", "window", "scale", "q_scale", "k_scale", "v_scale"),
+            outputs=(Output("values", Form.PRODUCT, lambda call: DTYPES[call["out_dtype"]]),),
         ),
     )
 }  # fmt: skip

@@ -21,7 +21,7 @@ DTYPE_NUMBERS = {"float32": 0, "float16": 1, "bfloat16": 2}
 #: C types of fields; text and arrays are pointers.
 _NUMBERS: dict[str, Any] = {"int32_t": c.c_int32, "int64_t": c.c_int64}
 #: Dtypes of arrays behind a pointer; bytes and what has no type are handed over as they are.
-_ARRAYS: dict[str, Any] = {"float": np.float32, "uint32_t": np.uint32, "uint64_t": np.uint64, "int64_t": np.int64, "int32_t": np.int32}
+_ARRAYS: dict[str, Any] = {"float": np.float32, "uint32_t": np.uint32, "int32_t": np.int32, "uint64_t": np.uint64, "int64_t": np.int64}
 
 
 class Structure(c.Structure):

@@ -16,6 +16,7 @@ from mxspec_conformance.targets.capabilities import (
     Capabilities,
     SrRule,
     check_affine,
+    check_caches,
     check_claims,
     check_fused,
     check_names,
@@ -130,6 +131,10 @@ def read_description(document: Any, spec: str) -> Capabilities:
     affine = tuple(given.get("affine", ()))
     affine_profile, affine_contract = given.get("affine_profile"), given.get("affine_contract")
     check_affine(spec, functions, affine, affine_profile, affine_contract)
+    caches, attention = tuple(given.get("caches", ())), tuple(given.get("attention", ()))
+    check_caches(spec, functions, caches, attention, given.get("out_dtypes", ()))
+    if attention and not products:
+        products = {"out_dtypes": tuple(given.get("out_dtypes", ())) or ("float32",)}
     return Capabilities(
         name=clean_name(document["name"]),
         version=clean_name(document["version"]),
@@ -146,6 +151,8 @@ def read_description(document: Any, spec: str) -> Capabilities:
         affine_profile=affine_profile,
         affine_contract=affine_contract,
         sparse_formats=sparse,
+        caches=caches,
+        attention=attention,
         sparse_layout=check_sparse_layout(spec, "sparse_layout", tuple(given.get("sparse_layout", ()))),
         prune_rule=check_rule(spec, "prune_rule", given.get("prune_rule", "")),
         **check_fused(spec, functions, given.get("fused", ()), given.get("fused_contract", "")),

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.attention import parse_attention, parse_cache
 from mxspec.formats import get_block
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.errors import BadReturn, RemoteError, TargetError
 from mxspec_conformance.targets.forms import TargetArray
-from mxspec_conformance.targets.interface import OPERATIONS, SIDE_PARTS, Call, Operation, Shape
+from mxspec_conformance.targets.interface import OPERATIONS, SIDE_PARTS, Call, Form, Operation, Shape
 from mxspec_conformance.targets.operand_words import UNPACKED
 from mxspec_conformance.transports import abi
 from mxspec_conformance.transports.abi import header_path as header_path
@@ -61,11 +62,13 @@ def load_library(path: Path) -> Library:
 class _Output:
     """An array that a function writes, with fences around it."""
 
-    def __init__(self, dtype: Any, shape: Shape) -> None:
+    def __init__(self, dtype: Any, shape: Shape, before: Any = None) -> None:
         self.size = math.prod(shape) * np.dtype(dtype).itemsize
         self._shape, self._dtype = shape, dtype
         self._whole = np.full(self.size + 2 * _FENCE, _FENCE_BYTE, np.uint8)
         self.pointer = self._whole.ctypes.data + _FENCE
+        if before is not None:
+            self._whole[_FENCE : _FENCE + self.size] = np.frombuffer(np.ascontiguousarray(before).tobytes(), np.uint8)
 
     def read(self, what: str) -> npt.NDArray[Any]:
         """What was written. Raises BadReturn where a fence is broken."""
@@ -120,7 +123,9 @@ class Library:
         shape = self._measure(operation, call)
         wanted = operation.expect(call, shape)
         arrays = [TargetArray(operation, w.name, call, self.MXSPEC_CAPABILITIES) for w in wanted]
-        outputs = [_Output(*array.expect(w.dtype, w.shape, shape)) for array, w in zip(arrays, wanted, strict=True)]
+        # A cache is written in place.
+        before = [call.get(w.name) if array.form is Form.ROWS else None for array, w in zip(arrays, wanted, strict=True)]
+        outputs = [_Output(*array.expect(w.dtype, w.shape, shape), held) for array, w, held in zip(arrays, wanted, before, strict=True)]
         # Codes that are pruned come in and go out.
         names = ["pruned"] if function == "prune" else [w.name for w in wanted]
         held: list[Any] = []
@@ -160,6 +165,25 @@ def _list_numbers(call: Call, shape: Shape) -> dict[str, Any]:
         fields["added_dtype"] = abi.DTYPE_NUMBERS[added[0] if added else "float32"]
         for side in "ab":
             fields[side] = fields[f"{side}_more"] = {part: getattr(call[side], part) for part in SIDE_PARTS}
+    if "cache" in call or "attention" in call:
+        fields |= _list_sizes(call)
+    return fields
+
+
+def _list_sizes(call: Call) -> dict[str, Any]:
+    """The sizes of a call on a cache."""
+    spec = parse_cache(call["cache"]) if "cache" in call else parse_attention(call["attention"])
+    pages = call["k_cache"] if "cache" in call else call["k"]
+    first, second = (1, 2) if spec.heads_first else (2, 1)
+    fields = {"k_width": pages.shape[-1], "d": spec.k.columns(pages.shape[-1]), "kv_heads": pages.shape[1 if spec.ragged else first]}
+    fields |= {} if spec.ragged else {"pages": pages.shape[0], "page": pages.shape[second]}
+    fields["v_width"] = spec.v.width(fields["d"])
+    fields["sequences"] = len(call.get("lengths", ()))
+    fields["pages_each"] = 0 if (table := call.get("page_table")) is None else table.shape[1]
+    if "attention" in call:
+        fields |= {"tokens": call["q"].shape[0], "heads": call["q"].shape[1], "out_dtype": abi.DTYPE_NUMBERS[call["out_dtype"]]}
+    elif "slots" in call:
+        fields |= {"tokens": len(call["slots"]), "dtype": abi.DTYPE_NUMBERS[call["k"].dtype.name]}
     return fields
 
 

@@ -17,6 +17,7 @@ from mxspec.formats import get_block
 from mxspec.fused.functions import read_fused
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.cache_calls import make_cache_call
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.grouped import make_call, parse_grouped
@@ -143,6 +144,14 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
     for text in capabilities.grouped:
         of_zeros = make_call(parse_grouped(text), _make_zeros, capabilities.product_shapes, capabilities.out_dtypes[0])
         yield f"grouped_matmul {text}", partial(session.call, "grouped_matmul", *of_zeros)
+    for function, names in (
+        ("append_cache", capabilities.caches),
+        ("read_cache", capabilities.caches),
+        ("attention", capabilities.attention),
+    ):
+        for name in names if capabilities.has(function) else ():
+            arguments, options = make_cache_call(capabilities, function, name)
+            yield f"{function} {name}", partial(session.call, function, *arguments, **options)
     for element in capabilities.elements:
         if capabilities.has("encode"):
             yield f"encode {element}", partial(session.call, "encode", one, element)

@@ -24,6 +24,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "uint8": np.dtype("u1"),
     "uint32": np.dtype("<u4"),
+    "int32": np.dtype("<i4"),
     "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
     "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
@@ -71,7 +72,7 @@ def count_bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
 
 
 #: Dtypes of arrays between the judge and its own processes: those of the protocol, and what NumPy makes of a number.
-PLAIN_DTYPES = {n: np.dtype(n) for n in ("bool", "int8", "int16", "int32", "int64", "uint16", "uint64", "float64")} | DTYPES
+PLAIN_DTYPES = {n: np.dtype(n) for n in ("bool", "int8", "int16", "int64", "uint16", "uint64", "float64")} | DTYPES
 #: Axes that NumPy's arrays can have in all versions.
 _MAX_AXES = 32
 

@@ -76,7 +76,8 @@ def describe_error(error: CallError) -> dict[str, Any]:
 def write_recording(path: Path, recording: Recording) -> None:
     """Write a recording: the same answers, the same bytes."""
     # Fields that are younger than recordings are written where they say something.
-    capabilities = {k: v for k, v in asdict(recording.capabilities).items() if v or k not in ("fused", "fused_contract", "grouped")}
+    younger = ("fused", "fused_contract", "grouped", "caches", "attention")
+    capabilities = {k: v for k, v in asdict(recording.capabilities).items() if v or k not in younger}
     head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": capabilities}
     lines: list[dict[str, Any]] = [head, {"errors": recording.errors}]
     for name, found in sorted(recording.classes.items()):

@@ -18,10 +18,11 @@ from mxspec.fused.functions import read_fused
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
+from mxspec_conformance.targets.cache_calls import make_cache_call
 from mxspec_conformance.targets.capabilities import PRODUCTS, Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.grouped import make_call, parse_grouped
-from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
@@ -93,6 +94,10 @@ def _list_names(capabilities: Capabilities, function: str) -> tuple[str, ...]:
         return tuple(getattr(capabilities, PRODUCTS[function][1]))
     if function == "quantize_fused":
         return capabilities.fused
+    if function in CACHE_FUNCTIONS:
+        return capabilities.caches
+    if function == ATTENTION:
+        return capabilities.attention
     if function.endswith("_affine"):
         return capabilities.affine
     if function in ("quantize", "dequantize"):
@@ -190,6 +195,11 @@ def _of_layout(capabilities: Capabilities, function: str, name: str) -> Iterator
         return
 
 
+def _of_cache(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
+    arguments, options = make_cache_call(capabilities, function, name)
+    yield Other(f"{function} {name}", function, arguments, options)
+
+
 def _of_product(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
     product = parse_product(name)
     m, n, k = find_sizes(product, capabilities.product_shapes).fit(16, 24, 256)
@@ -243,4 +253,5 @@ _MAKERS: dict[str, Callable[[Capabilities, str, str], Iterator[Other]]] = {
     **dict.fromkeys(("quantize_affine", "dequantize_affine"), _of_groups), **dict.fromkeys(SPARSE_FUNCTIONS, _of_sparse),
     **dict.fromkeys(("pack", "unpack", "swizzle", "unswizzle", "pack_blocks", "unpack_blocks"), _of_layout),
     "tensor_scale": _of_tensor, "matmul": _of_product, "grouped_matmul": _of_grouped, "quantize_fused": _of_fused,
+    ATTENTION: _of_cache, **dict.fromkeys(CACHE_FUNCTIONS, _of_cache),
 }  # fmt: skip

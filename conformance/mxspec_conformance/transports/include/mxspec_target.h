@@ -239,6 +239,50 @@ typedef struct mxspec_quantize_fused_call {
     int64_t scales_size;
 } mxspec_quantize_fused_call;
 
+/* New rows of K and V [tokens, kv_heads, d], quantized and written to their slots: page * tokens of a page + place, or -1: none.
+ * A row is the codes of d numbers, then its scales: k_width and v_width bytes (numbers, of a cache that holds numbers). Pages are
+ * [page, kv_heads, width], or [kv_heads, page, width] with "heads-first". `cache` is a text that the description lists. */
+typedef struct mxspec_append_cache_call {
+    const char *cache;
+    int64_t tokens, kv_heads, d, pages, page, k_width, v_width;
+    const void *k, *v;
+    int32_t dtype;                  /* enum mxspec_dtype: of k and v */
+    const int32_t *slots;           /* [tokens] */
+    const float *k_scale, *v_scale; /* one, or one for each head; or NULL: 1 */
+    int64_t k_scale_size, v_scale_size; /* bytes */
+    void *k_cache, *v_cache;        /* as they are before the call; to be written in place */
+} mxspec_append_cache_call;
+
+/* The rows of all sequences, one behind the other -> k and v [sum of lengths, kv_heads, d]. */
+typedef struct mxspec_read_cache_call {
+    const char *cache;
+    int64_t sequences, kv_heads, d, pages, page, pages_each, k_width, v_width;
+    const void *k_cache, *v_cache;
+    const int32_t *page_table;      /* [sequences, pages_each] */
+    const int32_t *lengths;         /* [sequences] */
+    const float *k_scale, *v_scale;
+    int64_t k_scale_size, v_scale_size;
+    float *k, *v;
+} mxspec_read_cache_call;
+
+/* softmax(scale q k^T) v for the queries [tokens, heads, d] of all sequences. `attention` is a text that the description lists. */
+typedef struct mxspec_attention_call {
+    const char *attention;
+    int64_t tokens, heads, sequences, kv_heads, d, pages, page, pages_each, k_width, v_width;
+    const void *q;                  /* numbers of the named dtype, or one FP8 code to a byte */
+    const void *k, *v;              /* pages as above; with "ragged" rows [sum of lengths, kv_heads, width] */
+    const int32_t *starts;          /* [sequences + 1]: where the queries of each sequence begin */
+    const int32_t *lengths;         /* [sequences]: keys of each */
+    const int32_t *page_table;      /* [sequences, pages_each], or NULL with "ragged" */
+    int32_t causal;                 /* 1: the last query belongs to the last key ("top-left": the first to the first) */
+    int32_t out_dtype;              /* enum mxspec_dtype: the type of values */
+    int64_t window;                 /* keys that a query sees at most, its own the last of them; 0: all */
+    const float *scale;             /* or NULL: 1 / sqrt(d) */
+    const float *q_scale, *k_scale, *v_scale;
+    int64_t q_scale_size, k_scale_size, v_scale_size;
+    void *values;                   /* [tokens, heads, d] */
+} mxspec_attention_call;
+
 /* Required. MXSPEC_ABI as it was when the library was compiled. */
 MXSPEC_EXPORT int32_t mxspec_abi(void);
 
@@ -272,5 +316,8 @@ MXSPEC_EXPORT int32_t mxspec_pack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_unpack_blocks(const mxspec_layout_call *call);
 MXSPEC_EXPORT int32_t mxspec_matmul(const mxspec_matmul_call *call);
 MXSPEC_EXPORT int32_t mxspec_grouped_matmul(const mxspec_grouped_matmul_call *call);
+MXSPEC_EXPORT int32_t mxspec_append_cache(const mxspec_append_cache_call *call);
+MXSPEC_EXPORT int32_t mxspec_read_cache(const mxspec_read_cache_call *call);
+MXSPEC_EXPORT int32_t mxspec_attention(const mxspec_attention_call *call);
 
 #endif

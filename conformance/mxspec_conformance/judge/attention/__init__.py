@@ -1,0 +1,1 @@
+"""Judging attention with quantized operands, and the caches that it reads."""
