@@ -14,7 +14,7 @@ import pytest
 from mxspec_conformance import check
 from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.judge.planning import plan_requests
-from mxspec_conformance.results.report import GOOD, Report, Verdict
+from mxspec_conformance.results.report import GOOD, Report, Verdict, read_report
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.grouped import GroupForm, place_rows
 from mxspec_conformance.transports.in_process import InProcessSession
@@ -186,7 +186,7 @@ def test_every_transport_is_judged(transport: str, tmp_path: Path) -> None:
     harness = EXAMPLES / "python" / "harness.py"
     targets = {"python": lambda: str(path), "process": lambda: f"cmd:{sys.executable} {harness} {path}"}
     targets["library"] = lambda: build_library(EXAMPLES / "c" / "grouped.c", tmp_path / "libgrouped.so")
-    report = check(targets[transport]())
+    report = read_report(check(targets[transport]()).as_dict())
     assert (report.exit_code, list_unmet(report)) == (0, set())
     assert len(report.formats) == (2 if transport == "library" else 5)
 

@@ -41,23 +41,24 @@ def record(name: str) -> dict[str, Any]:
         "target": name,
         "about": known_adapters()[name].about,
         "check": judged,
-        "identify": [asdict(found) for found in identify_products_of(name)],
+        "identify": [asdict(found) for found in identify_products_of(name)] if judged["formats"] else [],
     }
 
 
 def describe(document: Mapping[str, Any]) -> str:
     """A row of the page's table."""
     judged = document["check"]
+    offered = len(judged["formats"] or {r["id"].partition("/")[2].rpartition("/")[0] for r in judged["requirements"]})
     topics: dict[tuple[str, str], list[str]] = {}
     for requirement in judged["requirements"]:
         if requirement["verdict"] not in ("pass", "open", "unsupported"):
-            _, product, topic = requirement["id"].split("/")
+            product, topic = requirement["id"].partition("/")[2].rsplit("/", 1)
             topics.setdefault((requirement["verdict"], topic), []).append(product)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (verdict, topic), products in topics.items():
         groups.setdefault((verdict, tuple(products)), []).append(topic)
     said = [
-        f"{verdict} in {', '.join(found)}{'' if len(products) == len(judged['formats']) else f' of {_join(products)}'}"
+        f"{verdict} in {', '.join(found)}{'' if len(products) == offered else f' of {_join(products)}'}"
         for (verdict, products), found in groups.items()
     ] or ["conforms"]
     # Where a class of additions was found, it is the first deviation, in a sentence.
@@ -68,7 +69,7 @@ def describe(document: Mapping[str, Any]) -> str:
     asked = [found for found in document["identify"] if found["compared"]]
     models = Counter(found["model"] for found in asked)
     named = [model if len(models) == 1 else f"{model} ({count})" for model, count in models.items() if model]
-    return f"| `{document['target']}` {judged['target']['version']} | {len(judged['formats'])} | {'<br>'.join(said)} | {'<br>'.join(named) or 'none'} |"
+    return f"| `{document['target']}` {judged['target']['version']} | {offered} | {'<br>'.join(said)} | {'<br>'.join(named) or 'none'} |"
 
 
 def _join(names: Sequence[str]) -> str:
