@@ -21,7 +21,7 @@ from mxspec import affine, attention as attending, sparsity
 from mxspec.fused.evaluating import compute
 from mxspec.layouts import get_layout
 from mxspec_conformance import check
-from mxspec_conformance.judge.invariance import history
+from mxspec_conformance.judge.invariance import history, pace
 from mxspec_conformance.judge.invariance.others import list_others
 from mxspec_conformance.results.report import GOOD, Verdict
 from mxspec_conformance.targets.operands import Side
@@ -402,7 +402,10 @@ def wrong_where(function: Function, is_wrong: Callable[[tuple[Any, ...]], bool])
     + [(operation, fault) for operation in OF_ROWS for fault in CONTENTS if (operation, fault) != ("attention", "first row zero")]
     + [(operation, fault) for operation in OF_SHAPES for fault in SHAPES],
 )
-def test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation(operation: str, fault: str) -> None:
+def test_what_is_wrong_for_a_size_or_a_content_fails_whatever_the_operation(
+    operation: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "measure_speed", lambda call: pace.Speed.FAST)  # however busy the machine is
     function, more = OPERATIONS[operation]
     wide = 1 + (operation == "decompress")  # of two numbers one is kept
     by_shape = SHAPES.get(fault) and (lambda args: SHAPES[fault](len(args[0]), args[0].shape[1] * wide))

@@ -126,8 +126,9 @@ def _list_ties(design: Design) -> tuple[Array, Array]:
 
 def _list_boundaries(design: Design) -> tuple[Array, Array]:
     """For each block a maximum next to one at which the scale changes, and small results."""
-    near = design.rng.uniform(0.5, 8, design.count)  # for float32 scales, which change everywhere
-    if design.fmt.scale.bits <= 8:
+    if design.fmt.scale.bits > 8:  # float32 scales change everywhere
+        near = design.rng.uniform(0.5, 8, design.count)
+    else:
         steps = [scale_steps(p, design.fmt).starts for p in list_judged(design.fmt, with_tensor_scale=False)][:5]
         starts = np.unique(np.concatenate(steps)).astype(np.uint32).view(np.float32)
         near = starts[(starts >= 0.5) & (starts < 8)].astype(np.float64)
