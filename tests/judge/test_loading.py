@@ -21,7 +21,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "exits": ("import sys; sys.exit(5)", "does not import: SystemExit: 5"),
     "syntax error": ("def quantize(x, fmt:\n    pass", r", line \d+: .*; the file is not valid Python"),
     "null byte": ("x = 1\0", "(not valid Python|does not import)"),
-    "nothing": ("x = 1", "defines none of the functions quantize, dequantize"),
+    "nothing": ("x = 1", "defines none of the functions quantize, quantize_fused, dequantize"),
     "not callable": ("FORMATS = ['mxfp4']\nquantize = 3", "defines none of the functions"),
     "no formats": (QUANTIZE, "has no FORMATS; list the block formats it supports: mxfp4, mxfp6"),
     "unknown format": ("FORMATS = ['mxfp5']" + QUANTIZE, "FORMATS names 'mxfp5'; allowed are mxfp4,"),
