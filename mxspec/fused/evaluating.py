@@ -103,7 +103,7 @@ def _gelu(x: Interval, contract: Contract, *, has_tanh: bool) -> Interval:
     if plain:
         t = t.widened_by_ulps(contract.ulps).clamped(-1, 1).rounded()
         return ((x * _HALF).rounded() * (_ONE + t).rounded()).rounded()
-    error = np.abs(t.hi) * 2.0**-10.98 if contract.ulps == FAST else contract.ulps * U
+    error = np.maximum(np.abs(t.hi) * 2.0**-10.98, 2 * U) if contract.ulps == FAST else contract.ulps * U
     return (x * _HALF * (_ONE + t.widened(0, error + 6 * U))).widened(3 * U, TINY)
 
 
