@@ -126,7 +126,7 @@ def test_the_report_names_expert_and_row() -> None:
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ("mxfp4 @ mxfp4 : sorted", "it names no form.*counts, offsets, padded, masked, indexed"),
+        ("mxfp4 @ mxfp4 : sorted", "'sorted' is no form.*counts, offsets, padded, masked, indexed"),
         ({"a": "mxfp4", "b": "mxfp4"}, "it names no form"),
         ("float16 @ int4-g64-bias-float16 : counts", "affine or sparse operand"),
         ("bfloat16 @ mxfp4-2to4 : counts", "affine or sparse operand"),

@@ -46,6 +46,8 @@ def _name_subject(report: Report) -> str:
     operations = {r.operation for r in report.requirements}
     if operations and operations <= set(SPARSE_FUNCTIONS):
         return "sparse"
+    if len(operations) == 1 and operations <= {"attention", "quantize_fused"}:
+        return max(operations)
     packs = bool(operations) and all(name in OPERATIONS and "layout" in OPERATIONS[name].arguments for name in operations)
     return "layouts" if packs else "elements"
 

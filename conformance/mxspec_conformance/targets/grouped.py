@@ -57,7 +57,8 @@ def parse_grouped(given: Any) -> GroupedProduct:
     elif isinstance(given, str):
         sides, _, form = str.rpartition(given, ":")
     if form.strip() not in list(GroupForm):
-        raise ValueError(f'it names no form; write {{"a": "mxfp8_e4m3", "b": "mxfp4", "form": "counts"}}; forms are {", ".join(GroupForm)}')
+        said = f"{form.strip()!r} is no form" if form.strip() else "it names no form"
+        raise ValueError(f'{said}; write {{"a": "mxfp8_e4m3", "b": "mxfp4", "form": "counts"}}; forms are {", ".join(GroupForm)}')
     product = parse_product(sides)
     for spec in (product.a, product.b):
         if spec.kind is OperandKind.AFFINE or spec.sparsity is not None:
