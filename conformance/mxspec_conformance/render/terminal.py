@@ -298,6 +298,9 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a results file stores fewer calls)"))
     if shapes := report.details.get("shapes"):
         console.print(Text(f"judged in matrices that the target takes: {shapes}"))
+    for result in report.formats:
+        if sizes := result.behaviour.get("sizes"):
+            console.print(Text(f"{result.format} {sizes}"))
     if changes := report.environment.get("float_environment"):
         console.print(
             f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "

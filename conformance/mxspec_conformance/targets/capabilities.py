@@ -182,6 +182,8 @@ class Capabilities:
     contract: str = ""
     #: Multiples of m, n and k that matmul takes.
     product_shapes: tuple[int, int, int] = (1, 1, 1)
+    #: Whether matmul is compiled for each shape of b, as calls have shown: it gets few of them.
+    few_shapes: bool = False
 
     def has(self, function: str, keyword: str | None = None) -> bool:
         """Whether the target has the function, and takes the keyword."""
@@ -654,6 +656,11 @@ def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return {}
+
+
+def takes_prepared(module: Any) -> bool:
+    """Whether a target has `prepare(b)`, whose result its products take for b: a helper of this name has other parameters."""
+    return list(parameters_of(getattr(module, "prepare", None))) == ["b"]
 
 
 def check_claims(spec: str, formats: Iterable[str], claimed: Iterable[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from mxspec.environment import describe_changes
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.arrays import arrange_array, from_target_array
-from mxspec_conformance.targets.capabilities import Capabilities, is_dense, parameters_of
+from mxspec_conformance.targets.capabilities import Capabilities, is_dense, parameters_of, takes_prepared
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.forms import MOST, TargetArray, read_bytes, split_answer
@@ -30,6 +30,8 @@ from mxspec_conformance.targets.operand_words import UNPACKED
 _BUSY = 8
 #: Seconds after which threads begin no further round, and the rounds that they make at least.
 _THREAD_SECONDS, _LEAST_ROUNDS = 0.5, 2
+#: Prepared operands that are kept: calls by turns have a few.
+_MOST_PREPARED = 8
 #: What an output buffer holds before the target writes into it.
 _DIRT = 0xA5
 
@@ -79,6 +81,8 @@ class Marshaller:
     _returned: Any = None
     #: Arrays that the next call's inputs are written into.
     _kept: list[Any] = field(default_factory=list)
+    #: What `prepare` returned for an operand b, by its bytes: it serves every later call with this b, whatever was prepared since.
+    _prepared: dict[bytes, Any] = field(default_factory=dict)
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call. Raises BadReturn for malformed answers, and whatever the target raises."""
@@ -266,9 +270,26 @@ class Marshaller:
         only_sides = getattr(self.module, "MXSPEC_TAKES_SIDES", False)
         if name == "groups" and not only_sides:
             return self._array(np.array(value, np.int32))
+        if name == "b" and takes_prepared(self.module):
+            return self._prepare(value)
         if name in ("a", "b"):
             return hand_over_data(value, convert=self._array, only_sides=only_sides)
         return tuple(value) if name == "shape" else value
+
+    def _prepare(self, data: Any) -> Any:
+        """What the target made of an operand. Prepared again is what lies in memory in another way, or is overwritten afterwards."""
+        plain = self._arrangement == "contiguous" and not self._kept
+        key = b"".join([b"" if part is None else np.asarray(part).tobytes() for part in data])
+        if not plain:
+            self._prepared.clear()
+        if key not in self._prepared:
+            handle = self.module.prepare(hand_over_data(data, convert=self._array))
+            if not plain:
+                return handle
+            if len(self._prepared) == _MOST_PREPARED:
+                self._prepared.pop(next(iter(self._prepared)))
+            self._prepared[key] = handle
+        return self._prepared[key]
 
     def _buffer(self, operation: Operation, call: Call) -> dict[str, Any]:
         """The keyword `out` with a dirty buffer, for a packing function that takes one."""

@@ -10,6 +10,9 @@ from mxspec.layouts import Padding, get_layout
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, UNPACKED, WORDS
 from mxspec_conformance.targets.operands import OperandSpec, Product
 
+#: Multiples of n and k that a kernel gets which is compiled for each of them: one step, and a tail behind several tiles.
+_FEW = (1, 2, 18, 66, 258, 1026)
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -18,18 +21,27 @@ class Sizes:
     m: int
     n: int
     k: int
+    #: Whether few shapes of b are used.
+    few: bool = False
 
     def fit(self, m: int, n: int, k: int) -> tuple[int, int, int]:
         """The smallest sizes at least these that are taken."""
-        return _round_up(m, self.m), _round_up(n, self.n), _round_up(k, self.k)
+        return _round_up(m, self.m), self._fit(n, self.n), self._fit(k, self.k)
+
+    def _fit(self, size: int, step: int) -> int:
+        times = -(-size // step)
+        return step * (min((f for f in _FEW if f >= times), default=times) if self.few and times else times)
 
 
 def _round_up(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
-def find_sizes(product: Product, multiples: tuple[int, int, int]) -> Sizes:
-    """The sizes that a target takes: whole blocks, its own multiples, and whole tiles where a layout does not pad."""
+def find_sizes(product: Product, multiples: tuple[int, int, int], *, few: bool = False) -> Sizes:
+    """The sizes that a target takes: whole blocks, its own multiples, and whole tiles where a layout does not pad.
+
+    few: of n and k some alone, since each shape of b costs a compilation.
+    """
     m, n, k = multiples
     rows = []
     for spec, own in ((product.a, m), (product.b, n)):
@@ -38,7 +50,7 @@ def find_sizes(product: Product, multiples: tuple[int, int, int]) -> Sizes:
         for tall, wide in _list_tiles(spec):
             tile, k = math.lcm(tile, tall), math.lcm(k, wide)
         rows.append(math.lcm(own, tile))
-    return Sizes(rows[0], rows[1], k)
+    return Sizes(rows[0], rows[1], k, few)
 
 
 def _list_tiles(spec: OperandSpec) -> Iterator[tuple[int, int]]:

@@ -129,6 +129,8 @@ def _name_value(value: object) -> str:
     if isinstance(value, np.ndarray):
         dense = value.flags.c_contiguous
         return f"{value.dtype.name} {list(value.shape)}" + ("" if dense else f", strides {list(value.strides)} bytes")
+    if isinstance(value, tuple) and value and isinstance(value[0], str) and _holds_arrays(value):  # an operand
+        return f"{clean_name(value[0])} {list(next(part.shape for part in value if isinstance(part, np.ndarray)))}"
     simple = value is None or isinstance(value, (str, bool, int, float, tuple))
     return clean_name(repr(value)) if simple and not _holds_arrays(value) else type(value).__name__
 
@@ -157,8 +159,22 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
 
 
 def message_of(error: BaseException, limit: int = 200) -> str:
-    """An exception in words, its type first, cut and clean. The target's exceptions are its own code, which may raise again."""
-    return f"{clean_name(type(error).__name__)}: {_text_of(error, limit)}"
+    """An exception in words, its type first, cut and clean; one without a text by its place. The target's exceptions are its own
+    code, which may raise again."""
+    name = clean_name(type(error).__name__)
+    return f"{name}: {_text_of(error, limit) or _place_of(error, limit)}"
+
+
+def describe_import(error: BaseException) -> str:
+    """Why a target's code does not import, and where it failed."""
+    place = _place_of(error, 200)
+    return message_of(error, MESSAGE) + (f" ({place})" if place else "")
+
+
+def _place_of(error: BaseException, limit: int) -> str:
+    """The file and line that raised, and what stands there."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    return clean_text(f"{shorten_path(frames[0].filename)}:{frames[0].lineno}: {frames[0].line}", limit) if frames else ""
 
 
 def _text_of(error: BaseException, limit: int = MESSAGE) -> str:

@@ -12,10 +12,10 @@ from mxspec_conformance.targets.answers import is_answer
 from mxspec_conformance.targets.capabilities import Capabilities, read_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, names_calls, start_limit
-from mxspec_conformance.targets.texts import clean_json
+from mxspec_conformance.targets.texts import DETAIL, clean_json, clean_text
 from mxspec_conformance.transports.frames import FrameError, WireClosed, WireTimeout, has_unread, read_frame, write_frame
 from mxspec_conformance.transports.launching import Launched, launch_server
-from mxspec_conformance.transports.serving import OK, TARGET_ERROR
+from mxspec_conformance.transports.serving import LOST, OK, TARGET_ERROR
 
 #: The outcomes of a call that a reply may state.
 _FAILED = {FailureKind.ERROR.value, FailureKind.BAD_RETURN.value, FailureKind.UNSUPPORTED.value, FailureKind.CRASH.value,
@@ -100,7 +100,7 @@ class SubprocessSession:
         seconds = self._budget.allow(self._timeout)
         try:
             kind, value = self._exchange((function, args, kwargs), seconds)
-            if kind != OK and not (kind in _FAILED and _is_failure(value)):
+            if kind != OK and not (kind in (*_FAILED, LOST) and _is_failure(value)):
                 raise FrameError(f"its kind is {kind[:20]!r}")
             if kind == OK and not is_answer(function, args, kwargs, value):
                 raise FrameError(f"it is no answer to {function}")
@@ -116,6 +116,10 @@ class SubprocessSession:
         except BaseException:  # Ctrl-C in the middle of a message
             self.close()
             raise
+        if kind == LOST:
+            lost = self._fail(function, FailureKind.CRASH, value[0])
+            lost.detail = clean_text(value[1], DETAIL)
+            raise lost
         self._budget.succeed(function)
         if kind != OK:
             raise CallError(FailureKind(kind), *value)

@@ -13,8 +13,7 @@ from typing import Any
 from mxspec_conformance.adapters.registry import Adapter, known_adapters
 from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.sessions import message_of
-from mxspec_conformance.targets.texts import MESSAGE
+from mxspec_conformance.targets.sessions import describe_import
 from mxspec_conformance.transports.launching import is_stdlib, stdlib_first
 
 
@@ -48,7 +47,7 @@ def load_target(spec: str, *, stay: bool = False) -> Any:
             raise TargetError(f"{spec!r} is neither a file, an importable module nor a known library; {hint}") from None
         raise TargetError(f"module {spec} does not import: {error}") from error
     except (Exception, SystemExit) as error:
-        raise TargetError(f"module {spec} does not import: {message_of(error, MESSAGE)}") from error
+        raise TargetError(f"module {spec} does not import: {describe_import(error)}") from error
 
 
 def _load_known(adapter: Adapter) -> Any:
@@ -87,7 +86,7 @@ def _load_file(path: Path, *, stay: bool) -> Any:
             raise TargetError(f"{path}: {error.msg}; the file is not valid Python; save it as UTF-8") from error
         raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{path} does not import: {message_of(error, MESSAGE)}") from error
+        raise TargetError(f"{path} does not import: {describe_import(error)}") from error
     finally:
         sys.dont_write_bytecode = write_none
         if not stay:  # functions may import their neighbours later

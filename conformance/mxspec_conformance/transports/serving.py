@@ -8,17 +8,16 @@ import signal
 import socket
 from typing import Any
 
-from mxspec_conformance.targets.capabilities import describe_target, write_capabilities
+from mxspec_conformance.targets.capabilities import Capabilities, describe_target, write_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
-from mxspec_conformance.targets.sessions import message_of, run_call
+from mxspec_conformance.targets.sessions import describe_import, message_of, run_call
 from mxspec_conformance.targets.surroundings import describe_surroundings
-from mxspec_conformance.targets.texts import MESSAGE
 from mxspec_conformance.transports.frames import FrameError, WireClosed, read_frame, write_frame
 from mxspec_conformance.transports.loading import load_target
 
 #: Kinds of messages in addition to those of `FailureKind`.
-OK, TARGET_ERROR = "ok", "target-error"
+OK, TARGET_ERROR, LOST = "ok", "target-error", "lost-device"
 
 
 def serve_wire(fd: int) -> None:
@@ -61,7 +60,25 @@ def serve_socket(wire: socket.socket) -> None:
                 kind, value = OK, run_call(marshaller, function, args, kwargs)
             except CallError as error:
                 kind, value = error.kind.value, (str(error), error.detail, error.is_defect)
+                if lost := _find_lost_device(capabilities):
+                    kind, value = LOST, (f"{lost}, after {error}", error.detail, False)
             _reply(wire, mine, call, kind, value)
+
+
+def _find_lost_device(capabilities: Capabilities) -> str:
+    """What the GPU raises when it is waited for: its context is lost, and with it every later call of this process. Else nothing."""
+    try:
+        if capabilities.arrays == "cupy":
+            import cupy
+
+            cupy.cuda.runtime.deviceSynchronize()
+        elif capabilities.arrays == "torch" and (capabilities.device or "").startswith("cuda"):
+            import torch
+
+            torch.cuda.synchronize(capabilities.device)
+    except Exception as error:
+        return f"the GPU's context is lost ({message_of(error)}); a new process is started"
+    return ""
 
 
 def _drop(wire: socket.socket) -> None:
@@ -88,7 +105,7 @@ def _load(wire: socket.socket, call: str, spec: str, mine: int) -> tuple[Any, An
         _reply(wire, mine, call, TARGET_ERROR, (str(error), "", False))
         return None, None
     except BaseException as error:
-        _reply(wire, mine, call, TARGET_ERROR, (f"{spec} does not import: {message_of(error, MESSAGE)}", "", False))
+        _reply(wire, mine, call, TARGET_ERROR, (f"{spec} does not import: {describe_import(error)}", "", False))
         return None, None
     _reply(wire, mine, call, OK, described)
     return module, capabilities

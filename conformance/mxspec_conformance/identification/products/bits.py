@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.dot import Direction
-from mxspec_conformance.identification.products.asking import Asker
+from mxspec_conformance.judge.products.asking import Asker
 
 #: The widest gap between two numbers that is tried.
 _WIDEST = 44

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from mxspec import dot
 from mxspec.dot import ACCUMULATORS, EXACTLY, OperandContract
-from mxspec_conformance.identification.products.asking import Answered, Asker
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import Model, simulate
+from mxspec_conformance.judge.products.asking import Answered, Asker
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.draw import make_writer
 from mxspec_conformance.judge.products.reference import list_contracts, make_factor, refer_case

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mxspec_conformance.identification.products.asking import Asker
 from mxspec_conformance.identification.products.bits import find_rounding, find_width
 from mxspec_conformance.identification.products.comparing import compare_models
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import list_models
 from mxspec_conformance.identification.products.order import PLACES, ask_order, model_order
+from mxspec_conformance.judge.products.asking import Asker
 from mxspec_conformance.targets.operands import Product, parse_product
+from mxspec_conformance.targets.product_fitting import fit_product
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 
@@ -39,7 +40,7 @@ def identify_products_of(
 
 def identify_product(session: TargetSession, product: Product) -> ProductIdentity:
     """What a few dozen questions tell of one product, and the model that gives its bits."""
-    asker = Asker(session, product)
+    asker = Asker(fit_product(session, product), product)
     found = ProductIdentity(product=product.text)
     k = asker.sizes.fit(1, 1, PLACES * max(asker.run, _APART))[2]
     found.near_bits = find_width(asker, (0, 1, 2), k)
@@ -54,4 +55,6 @@ def identify_product(session: TargetSession, product: Product) -> ProductIdentit
     models.sort(key=lambda model: model[0] not in found.orders)
     compare_models(asker, found, models)
     found.questions = asker.questions
+    if not found.questions and asker.refused is not None:
+        found.refused = str(asker.refused)
     return found

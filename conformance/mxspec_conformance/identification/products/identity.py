@@ -18,6 +18,8 @@ class ProductIdentity:
     product: str
     #: Outputs that were requested.
     questions: int = 0
+    #: Why the target answered nothing.
+    refused: str = ""
     #: The bits between the largest number of a sum and the smallest one that still counts: of neighbours along k, and of
     #: places far apart. None: the format does not reach so far, or nothing was lost.
     near_bits: int | None = None
@@ -44,7 +46,9 @@ class ProductIdentity:
 
 def describe_product(found: ProductIdentity) -> dict[str, str]:
     """The traits in words."""
-    unknown = "more than could be asked"
+    if found.refused:
+        return {"no answer": found.refused}
+    unknown = "nothing is lost as far as these formats reach"
     words = {
         "neighbours along k": unknown if found.near_bits is None else f"{found.near_bits} bits below the largest number count",
         "places far apart": unknown if found.far_bits is None else f"{found.far_bits} bits below the largest number count",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mxspec import dot
-from mxspec_conformance.identification.products.asking import Asker, Question
 from mxspec_conformance.identification.products.identity import ProductIdentity
 from mxspec_conformance.identification.products.models import Model, simulate
+from mxspec_conformance.judge.products.asking import Asker, Question
 
 #: Places along k at which the order of additions is measured.
 PLACES = 32

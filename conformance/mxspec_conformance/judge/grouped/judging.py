@@ -24,6 +24,7 @@ from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupp
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.grouped import GroupedProduct
+from mxspec_conformance.targets.product_fitting import SizedSession, SizeWatch
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Counts of the calls that are repeated, which are turned from call to call: the shape stays. The last ones have alpha and bias.
@@ -40,6 +41,10 @@ def judge_grouped(
     declared, scorecard = bool(capabilities.accumulator), Scorecard(OPERATION, name, wanted)
     judged = ACCUMULATORS[capabilities.accumulator or DEFAULT_ACCUMULATOR]
     asked = list(_ask(session, list_cases(grouped, capabilities, judged)))
+    if any(x.output is None and x.answer.is_refusal and not is_limit(x, asked) for x in asked):
+        sized = SizeWatch(session, grouped).see_refusal()
+        if sized is not None:
+            return judge_grouped(sized, name, grouped, wanted)
     contracts = list_asked(grouped, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     wrong = [x for x in asked if not x.is_right(judged, contract)]
@@ -65,6 +70,8 @@ def judge_grouped(
             requirement.note = f"as if {common.text}" if found is None else f"as {found[0].text}"
     parts, mistakes = [part for x in asked for part in x.parts.values()], [common] if common is not None and found is None else []
     result = describe_answers(name, parts, tallies, judged, contract, found, mistakes, declared=declared, operation=OPERATION)
+    if isinstance(session, SizedSession):
+        result.behaviour["sizes"] = session.found
     return requirements, result
 
 

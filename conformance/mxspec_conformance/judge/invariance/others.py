@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.affine import Offset
-from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import code_dtype
 from mxspec.formats import BLOCKS, SCALES, get_block, get_scalar
 from mxspec.fused.functions import read_fused
@@ -23,7 +22,8 @@ from mxspec_conformance.targets.capabilities import PRODUCTS, Capabilities
 from mxspec_conformance.targets.dtypes import cast_input
 from mxspec_conformance.targets.grouped import make_call, parse_grouped
 from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, SPARSE_FUNCTIONS
-from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, parse_product
+from mxspec_conformance.targets.operands import parse_product
+from mxspec_conformance.targets.product_fitting import FIRST_TWO, make_ordinary
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -32,8 +32,6 @@ Array = npt.NDArray[Any]
 ROWS, LAID = 8, ((16, 64), (128, 128), (256, 256))
 #: Other formats of a function, in addition to as many as there are block formats.
 MOST = 3
-#: A nibble that names the first two of four.
-FIRST_TWO = 0x4
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,30 +201,13 @@ def _of_cache(capabilities: Capabilities, function: str, name: str) -> Iterator[
 def _of_product(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
     product = parse_product(name)
     m, n, k = find_sizes(product, capabilities.product_shapes).fit(16, 24, 256)
-    sides = _make_side(product.a, m, k), _make_side(product.b, n, k)
+    sides = make_ordinary(product.a, m, k), make_ordinary(product.b, n, k)
     yield Other(f"matmul {product.name}", function, (sides[0].as_data(), sides[1].as_data(), capabilities.out_dtypes[0]))
 
 
 def _of_grouped(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:
     dtype, grouped = capabilities.out_dtypes[0], parse_grouped(name)
-    yield Other(f"{function} {grouped.name}", function, make_call(grouped, _make_side, capabilities.product_shapes, dtype))
-
-
-def _make_side(spec: OperandSpec, rows: int, k: int) -> Numbers:
-    stored, shared = k // spec.stored, (rows, k // spec.group)
-    metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), FIRST_TWO, np.uint8)
-    if spec.kind is OperandKind.PLAIN:
-        values = (np.arange(rows * stored) % 5 - 2).astype(PLAIN_DTYPES[spec.format]).reshape(rows, stored)
-        return Numbers(spec=spec, values=values, metadata=metadata)
-    codes = (np.arange(rows * stored) % 4).astype(np.uint8).reshape(rows, stored)
-    if spec.kind is OperandKind.BLOCK:
-        scale = spec.block.scale
-        return Numbers(
-            spec=spec, codes=codes, scales=np.full(shared, scale.bias << scale.mantissa_bits, code_dtype(scale)), metadata=metadata
-        )
-    dtype = spec.affine.numpy_dtype
-    offsets = np.ones(shared, dtype if spec.affine.offset is Offset.BIAS else np.uint8)
-    return Numbers(spec=spec, codes=codes, scales=np.ones(shared, dtype), offsets=offsets, metadata=metadata)
+    yield Other(f"{function} {grouped.name}", function, make_call(grouped, make_ordinary, capabilities.product_shapes, dtype))
 
 
 def _list_own(capabilities: Capabilities, function: str, name: str) -> Iterator[Other]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.invariance.history import Verb
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases, list_equal_shapes
+from mxspec_conformance.judge.products.cuts import find_cuts
 from mxspec_conformance.judge.products.large_calls import judge_large_calls
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
 from mxspec_conformance.judge.products.mistakes.mistake import pick_places
@@ -30,6 +32,7 @@ from mxspec_conformance.results.report import Failure, FormatResult, Requirement
 from mxspec_conformance.targets.capabilities import PRODUCTS
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_conformance.targets.operands import OperandKind, Product
+from mxspec_conformance.targets.product_fitting import SizedSession, SizeWatch
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
 from mxspec_conformance.targets.sessions import TargetSession
 
@@ -110,7 +113,9 @@ def judge_product(
     declared = capabilities.accumulator
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
     cases = [case for case in list_cases(product, capabilities, judged) if keeps(OPERATION, name, case.label)]
-    asked = ask_cases(session, cases)
+    asked, sized = ask_watched(session, product, cases)
+    if sized is not None:
+        return judge_product(sized, name, product, wanted)
     contracts = list_asked(product, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     other = [x for x in asked if not x.is_right(judged, contract)]
@@ -125,6 +130,7 @@ def judge_product(
     rounded = not by_mistake and not declared and any(x.case.topic in ROUNDED for x in wrong)
     ordered = [*wrong, *(x for x in asked if id(x) not in wrong_ids)]
     found = find_class(lambda a: ask_cases(session, list_cases(product, capabilities, a)), ordered, contracts) if rounded else None
+    parted = "" if found is None else describe_partial_sums(session, product, asked, wrong)
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             limited = is_limit(x, asked)
@@ -150,7 +156,7 @@ def judge_product(
 
     explanation = common_explanation(tallies, rank)
     mistakes = [explanation] if explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE else []
-    first = partial(_first, session, wrong, find_sizes(product, capabilities.product_shapes), judged, contract)
+    first = partial(_first, session, wrong, find_sizes(product, capabilities.product_shapes, few=capabilities.few_shapes), judged, contract)
     requirements = []
     for tally in tallies:
         # What nothing in common explains may have a reason of its own.
@@ -162,9 +168,13 @@ def judge_product(
         if own is not None and requirement.note and own.cause is Cause.PRODUCT_MISTAKE and requirement.verdict is Verdict.FAIL:
             requirement.note = f"as if {own.text}"
         if requirement.explained_by:
-            requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}"
+            requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}" if not parted else parted.partition(":")[0]
         requirements.append(requirement)
     result = describe_answers(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
+    if parted:
+        result.deviations[0] = parted
+    if isinstance(session, SizedSession):
+        result.behaviour["sizes"] = session.found
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
         result.behaviour["declared contract"] = f"{capabilities.contract}: it touches no number of these sides, which are judged by all"
     return requirements, result
@@ -243,6 +253,20 @@ def ask_cases(session: TargetSession, cases: Sequence[ProductCase]) -> list[Aske
     """What the target returns for each case, one call each, in order."""
     failures = Counter[FailureKind]()
     return [Asked(case, run_bisected([case], partial(_ask, session), failures=failures)[0]) for case in cases]
+
+
+def ask_watched(session: TargetSession, product: Product, cases: Sequence[ProductCase]) -> tuple[list[Asked], SizedSession | None]:
+    """As `ask_cases`, up to where the calls show that the target takes other sizes: with a session of those."""
+    failures, watch, asked = Counter[FailureKind](), SizeWatch(session, product), list[Asked]()
+    for case in cases:
+        ask = partial(run_bisected, [case], partial(_ask, session), failures=failures)
+        answer, sized = watch.see_time((len(case.b.held), case.a.shape[1]), ask)
+        asked.append(x := Asked(case, answer[0]))
+        if x.output is None and x.answer.is_refusal and not is_limit(x, asked):
+            sized = watch.see_refusal()
+        if sized is not None:
+            return asked, sized
+    return asked, None
 
 
 def ask_case(session: TargetSession, case: ProductCase) -> Any:
@@ -341,6 +365,25 @@ def _first(
         failure.snippet = f"mxspec explain RESULT.json '{tally.id}'  # RESULT.json: of check --json"
     failure.steps.append(describe_places(x.case, x.output, accumulator, contract))
     return failure
+
+
+def describe_partial_sums(session: TargetSession, product: Product, asked: Sequence[Asked], wrong: Sequence[Asked]) -> str:
+    """Where sums of parts are rounded to the dtype of outputs, in words; empty where they are not, or all sums are."""
+    rounded = [x for x in wrong if x.case.topic in (*ROUNDED, "block-scale", "shape") and not x.case.options]
+    shapes = {x.size for x in asked if x.output is not None}
+    right = shapes - {x.size for x in wrong}
+    if not rounded or not right:
+        return ""
+    first = min(rounded, key=lambda x: math.prod(x.size))
+    cuts = find_cuts(session, product, first.size, first.case.out_dtype)
+    m, n, k = first.size
+    return (
+        cuts
+        and (
+            f"partial sums are rounded to {first.case.out_dtype} before they are added (split-K or stream-K): in m x n x k = {m} x {n} x {k}, "
+            f"k is cut at {', '.join(map(str, cuts))}; in {len(right)} of {len(shapes)} shapes no output is wrong"
+        )
+    ) or ""
 
 
 def describe_answers(

@@ -25,7 +25,7 @@ class Maker:
 
     def __init__(self, product: Product, capabilities: Capabilities, accumulator: Accumulator, seed: int) -> None:
         self.capabilities = capabilities
-        self.sizes = find_sizes(product, capabilities.product_shapes)
+        self.sizes = find_sizes(product, capabilities.product_shapes, few=capabilities.few_shapes)
         self.bits = min(accumulator.sure_bits, 24)
         draw = np.random.default_rng(seed)
         self.a, self.b = make_writer(product.a, draw), make_writer(product.b, draw)

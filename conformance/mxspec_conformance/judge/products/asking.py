@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mxspec_conformance.identification.products.writing import Writer
+from mxspec_conformance.judge.products.writing import Writer
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.operands import Numbers, OperandKind, Product
 from mxspec_conformance.targets.product_sizes import Sizes, find_sizes
@@ -39,13 +39,15 @@ class Asker:
         #: The side whose block scales carry powers of two.
         self.scaled = self.a if self.a.run else self.b
         self.questions = 0
+        #: Why the last call that was refused had no answer.
+        self.refused: CallError | None = None
         #: What was answered, in order.
         self.answered: list[Answered] = []
 
-    def ask(self, questions: Sequence[Question], k: int) -> npt.NDArray[np.float64] | None:
-        """The answers; None where a question cannot be written, or the target refuses it."""
-        m, _, k = self.sizes.fit(len(questions), len(questions), k)
-        n = self.sizes.fit(1, len(questions), k)[1]
+    def ask(self, questions: Sequence[Question], k: int, least: tuple[int, int] = (1, 1)) -> npt.NDArray[np.float64] | None:
+        """The answers, in a product of at least so many rows and columns; None where a question cannot be written, or the target
+        refuses it."""
+        m, n, k = self.sizes.fit(max(len(questions), least[0]), max(len(questions), least[1]), k)
         bases = [self._find_base(question) for question in questions]
         written = [self._write(question, k, base) for question, base in zip(questions, bases, strict=True)]
         if any(w is None for w in written):
@@ -61,7 +63,8 @@ class Asker:
         a, b = self.a.write(sides[0], exponents[0]), self.b.write(sides[1], exponents[1])
         try:
             output = self.session.call("matmul", a.as_data(), b.as_data(), self.out_dtype)
-        except CallError:
+        except CallError as error:
+            self.refused = error
             return None
         self.questions += len(questions)
         outputs = np.asarray(np.diagonal(output), np.float64)[: len(questions)]

@@ -1,0 +1,157 @@
+"""Products of kernels that nobody described: sizes that are refused, shapes that are compiled, operands that are prepared, k cut into parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mxspec_conformance import check
+from mxspec_conformance.identification.products import describe_product
+from mxspec_conformance.identification.products.identifying import identify_product
+from mxspec_conformance.results.report import Report, Verdict
+from mxspec_conformance.targets.operands import parse_product
+from mxspec_conformance.targets.product_fitting import SizedSession, SizeWatch
+from mxspec_conformance.transports.in_process import InProcessSession
+
+from tests.judge.product_target import FP4, multiply, read
+
+BFLOAT16 = ml_dtypes.bfloat16
+
+
+@dataclass
+class Kernel:
+    """A right product of bfloat16 rows with MXFP4 weights, which takes what `refuse` lets pass."""
+
+    refuse: Callable[[int, int, int], bool] = lambda m, n, k: False
+    #: Sums of which stretches of k are rounded to bfloat16: m, n, k -> where they end.
+    cut: Callable[[int, int, int], list[int]] = lambda m, n, k: []
+    NAME: str = "stranger"
+    VERSION: str = "1"
+    OUT_DTYPES: tuple[str, ...] = ("bfloat16",)
+    OPERANDS: dict[str, str] = field(default_factory=lambda: {"a": "bfloat16", "b": FP4})
+    shapes: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        x, w = a.astype(np.float64), read(b)
+        shape = len(x), *w.shape
+        if self.refuse(*shape):
+            raise AssertionError
+        self.shapes.append(shape)
+        with np.errstate(all="ignore"):
+            if not (ends := self.cut(*shape)):
+                return multiply(x, w).astype(BFLOAT16)
+            parts = zip([0, *ends], [*ends, shape[2]], strict=True)
+            return sum(multiply(x[:, i:j], w[:, i:j]).astype(BFLOAT16).astype(np.float32) for i, j in parts).astype(BFLOAT16)
+
+
+def _judge(target: Any) -> Report:
+    return check(target, only="matmul/*/*", quick=True)
+
+
+@pytest.mark.parametrize(
+    ("refuse", "taken"),
+    [
+        (lambda m, n, k: n % 128 or k % 64, "n in multiples of 128 and k in multiples of 64"),
+        (lambda m, n, k: m % 16 or n % 8, "m in multiples of 16 and n in multiples of 8"),
+        (lambda m, n, k: k < 512, "k in multiples of 512"),
+        (lambda m, n, k: n % 64 or k % 256, "n in multiples of 64 and k in multiples of 256"),
+    ],
+)
+def test_sizes_are_found(refuse: Callable[[int, int, int], bool], taken: str) -> None:
+    """A kernel that refuses sizes is judged in those that it takes, and the report says which and where it refused."""
+    report = _judge(Kernel(refuse))
+    assert all(r.verdict is Verdict.PASS for r in report.requirements), [(r.id, r.note) for r in report.requirements]
+    words = report.formats[0].behaviour["sizes"]
+    assert words.startswith(f"takes {taken} ")
+    assert "AssertionError: tests/judge/test_taken_sizes.py:" in words
+    assert "declare PRODUCT_SHAPES = {" in words
+
+
+@pytest.mark.parametrize(
+    "refuse", [lambda m, n, k: m == 1, lambda m, n, k: n == 1, lambda m, n, k: m == 3 and n > 1, lambda m, n, k: k == 96]
+)
+def test_a_refused_size_is_no_multiple(refuse: Callable[[int, int, int], bool]) -> None:
+    """What refuses one size among those adjacent to it has an error, and no limits."""
+    report = check(Kernel(refuse), only="matmul/*/*")
+    assert any(r.verdict is Verdict.ERROR for r in report.requirements)
+    assert "sizes" not in report.formats[0].behaviour
+
+
+def test_wrong_kernels_with_limits_are_found() -> None:
+    """Limits excuse no wrong output."""
+
+    class Doubled(Kernel):
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            y = super().matmul(a, b, out_dtype)
+            return y if y.shape[1] < 384 else y * BFLOAT16(2)
+
+    report = check(Doubled(lambda m, n, k: n % 128), only="matmul/*/*")
+    assert any(r.verdict is Verdict.FAIL for r in report.requirements)
+
+
+def test_compiled_shapes_are_few() -> None:
+    """Once two shapes of b were compiled, few are used, and those of tails are among them."""
+    session = InProcessSession(Kernel(), "slow")
+    watch = SizeWatch(session, parse_product(f"bfloat16 @ {FP4}"))
+    seconds = iter((1.5, 0.0, 0.0, 1.2, 0.01))
+    found: list[SizedSession | None] = []
+    for shape in ((1, 32), (1, 32), (1, 64)):
+        found.append(watch.see_time(shape, lambda: time.sleep(next(seconds)))[1])
+    assert found[:2] == [None, None]
+    assert found[2] is not None
+    assert found[2].capabilities.few_shapes
+    many, few = Kernel(), Kernel()
+    _judge(many)
+    few_session = SizedSession(InProcessSession(few, "few"), "", few_shapes=True)
+    check(few_session, only="matmul/*/*", quick=True)
+    assert len({s[1:] for s in few.shapes}) < len({s[1:] for s in many.shapes})
+    assert any(k % 64 for _, _, k in few.shapes)
+
+
+def test_a_prepared_operand_serves_later_calls() -> None:
+    """`prepare(b)` is called once for an operand, and what it returns serves calls after others were prepared."""
+
+    @dataclass
+    class Prepared(Kernel):
+        prepared: int = 0
+        only_last: bool = False
+
+        def prepare(self, b: Any) -> Any:
+            self.prepared += 1
+            self.last = b
+            return b
+
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            return super().matmul(a, self.last if self.only_last and self.last.shape == b.shape else b, out_dtype)
+
+    right, wrong = Prepared(), Prepared(only_last=True)
+    assert all(r.verdict is Verdict.PASS for r in check(right, only="matmul/*/*").requirements)
+    assert right.prepared < len(right.shapes)
+    failed = [r.id for r in check(wrong, only="matmul/*/*").requirements if r.verdict is Verdict.FAIL]
+    assert f"matmul/bfloat16@{FP4}/state" in failed
+
+
+@pytest.mark.parametrize("ends", [lambda k: [k // 2 // 32 * 32], lambda k: list(range(256, k, 256))])
+def test_rounded_parts_are_named(ends: Callable[[int], list[int]]) -> None:
+    """Where only large products are cut, the report says so, and where k is cut in the smallest one that is wrong."""
+    report = _judge(Kernel(cut=lambda m, n, k: ends(k) if k > 512 else []))
+    first = report.formats[0].deviations[0]
+    assert first.startswith("partial sums are rounded to bfloat16 before they are added (split-K or stream-K): in m x n x k = ")
+    shape, cuts = first.partition("k = ")[2].split(", k is cut at ")
+    k = int(shape.rpartition(" x ")[2])
+    assert cuts.partition(";")[0] == ", ".join(map(str, ends(k)))
+
+
+def test_identify_says_why_nothing_was_answered() -> None:
+    """A target that takes larger products is asked in those; one that takes none shows what it raised."""
+    product = parse_product(f"bfloat16 @ {FP4}")
+    strict = InProcessSession(Kernel(lambda m, n, k: n % 64 or k % 128), "strict")
+    assert "random operands" in describe_product(identify_product(strict, product))
+    closed = InProcessSession(Kernel(lambda m, n, k: True), "closed")
+    assert list(describe_product(identify_product(closed, product))) == ["no answer"]
