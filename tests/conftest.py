@@ -13,9 +13,13 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, core, settings
+
+from mxspec import formats, profiles
 
 from tests import once, seconds
 from tests.few_calls import ask_few_calls
@@ -52,6 +56,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ[once.FOLDER] = tempfile.mkdtemp(prefix="mxspec-tests-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(once.FOLDER), ignore_errors=True))
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """What is registered is gone after the test."""
+    profiles.list_profiles()  # so that what comes with the libraries is there before
+    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
+    before = [dict(registry) for registry in known]
+    yield
+    for registry, kept in zip(known, before, strict=True):
+        registry.clear()
+        registry.update(kept)
 
 
 @pytest.fixture(autouse=True)

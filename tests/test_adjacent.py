@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,16 +40,7 @@ PROFILES = pytest.mark.parametrize(
 ENTRIES = pytest.mark.parametrize("entry", ADJACENT.values(), ids=lambda e: e.block.name)
 
 
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """What is registered is gone after the test."""
-    mxspec.list_profiles()  # so that what comes with the libraries is there before
-    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
-    before = [dict(registry) for registry in known]
-    yield
-    for registry, kept in zip(known, before, strict=True):
-        registry.clear()
-        registry.update(kept)
+pytestmark = pytest.mark.usefixtures("restored")
 
 
 def draw(fmt: formats.BlockFormat, rows: int) -> Any:

@@ -24,6 +24,7 @@ from mxspec_conformance.lint import RULES, Departure, Severity, lint
 
 from tests.containers.build import (
     FILES,
+    FP8,
     LIBRARY_FILES,
     float32,
     modelopt_file,
@@ -38,6 +39,8 @@ from tests.containers.build import (
     write_safetensors,
 )
 
+#: A file of FP8 registers its format, as naming one does.
+pytestmark = pytest.mark.usefixtures("restored")
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = json.loads((ROOT / "conformance/mxspec_conformance/schema/lint.schema.json").read_text("utf-8"))
 Q = "model.layers.0.self_attn.q_proj"
@@ -401,30 +404,33 @@ def fp8(rows: int, columns: int) -> bytes:
 
 #: FP8 checkpoints and others, of the shapes that their libraries write: what is adjacent to a weight, and the configuration.
 UNKNOWN: dict[str, tuple[dict[str, tuple[str, tuple[int, ...], bytes]], dict[str, Any] | None, str]] = {
-    "fp8 128x128": (
-        {"weight": ("F8_E4M3", (256, 256), fp8(256, 256)), "weight_scale_inv": ("F32", (2, 2), float32(0.01) * 4)},
-        {"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8: 2 tensors are F8_E4M3 adjacent to *_scale_inv",
+    "fp8 64x64": (
+        {"weight": ("F8_E4M3", (256, 256), fp8(256, 256)), "weight_scale_inv": ("F32", (4, 4), float32(0.01) * 16)},
+        {"quant_method": "fp8", "weight_block_size": [64, 64]}, "2 tensors are F8_E4M3 adjacent to *_scale_inv",
     ),
-    "fp8 per channel": (
-        {"weight": ("F8_E4M3", (64, 96), fp8(64, 96)), "weight_scale": ("BF16", (64, 1), b"\x00\x3c" * 64)},
-        {"quant_method": "compressed-tensors", "format": "float-quantized"},
-        "compressed-tensors float-quantized: 2 tensors are F8_E4M3 adjacent to *_scale",
+    "fp8 fnuz": (
+        {"weight": ("F8_E4M3FNUZ", (128, 128), fp8(128, 128)), "weight_scale_inv": ("F32", (1, 1), float32(0.01))},
+        {"quant_method": "fp8"}, "2 tensors are F8_E4M3FNUZ adjacent to *_scale_inv",
     ),
-    "fp8 per tensor": (
-        {"weight": ("F8_E4M3", (64, 96), fp8(64, 96)), "weight_scale": ("F32", (), float32(0.01)), "k_scale": ("F32", (), float32(1))},
-        {"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt FP8: 2 tensors are F8_E4M3 adjacent to *_scale",
+    "fp8 of another element": (
+        {"weight": ("F8_E5M2", (64, 96), fp8(64, 96)), "weight_scale": ("BF16", (64, 1), b"\x00\x3c" * 64)},
+        {"quant_method": "quanto"}, "quanto: 2 tensors are F8_E5M2 adjacent to *_scale",
+    ),
+    "fp8 stacks": (
+        {"weight": ("F8_E4M3", (2, 128, 128), 2 * fp8(128, 128)), "weight_scale_inv": ("F32", (2, 1, 1), float32(0.01) * 2)},
+        {"quant_method": "fp8"}, "2 tensors are F8_E4M3 adjacent to *_scale_inv",
     ),
     "nf4": (
         {"weight": ("U8", (3072, 1), bytes(3072)), "weight.absmax": ("F32", (96,), float32(1) * 96), "weight.quant_map": ("F32", (16,), float32(1) * 16)},
         {"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes: 2 tensors are U8 adjacent to *.absmax",
     ),
     "no configuration": (
-        {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale_inv": ("F32", (1, 1), float32(0.01))},
-        None, "2 tensors are F8_E4M3 adjacent to *_scale_inv",
+        {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale": ("F32", (1, 128), float32(0.01) * 128)},
+        None, "2 tensors are F8_E4M3 adjacent to *_scale",
     ),
     "block scales under a method that is not known": (
         {"weight": ("F8_E4M3", (128, 128), fp8(128, 128)), "weight_scale": ("F8_E8M0", (1, 1), b"\x70")},
-        {"quant_method": "fp8"}, "fp8: 2 tensors are F8_E4M3 adjacent to *_scale",
+        {"quant_method": "quanto"}, "quanto: 2 tensors are F8_E4M3 adjacent to *_scale",
     ),
     "nvfp4 of other names": (
         {"weight": ("F4", (16, 64), bytes(512)), "weight_scale_inv": ("F8_E4M3", (16, 4), b"\x38" * 64)},
@@ -469,10 +475,10 @@ def test_a_method_that_is_not_known_without_its_tensors(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_next_to_what_is(tmp_path: Path) -> None:
-    """FP8 attention next to NVFP4, as ModelOpt exports: a note, and what is known is judged."""
+    """E5M2 attention next to NVFP4: a note, and what is known is judged."""
     table, data = split_safetensors(modelopt_file(tmp_path / "x.safetensors"))
     edited = bytearray(data)
-    add("model.layers.0.self_attn.o_proj.weight", "F8_E4M3", [64, 96], fp8(64, 96), table, edited)
+    add("model.layers.0.self_attn.o_proj.weight", "F8_E5M2", [64, 96], fp8(64, 96), table, edited)
     add("model.layers.0.self_attn.o_proj.weight_scale", "F32", [], float32(0.01), table, edited)
     path = rewrite(tmp_path / "x.safetensors", table, bytes(edited))
     assert (rules_of(path), lint(path).exit_code) == (["tensor/not-checked"], 0)
@@ -519,8 +525,7 @@ def test_an_expert_without_a_scale_of_its_siblings(what: str, tmp_path: Path) ->
         "quark": {"weight": codes, "weight_scale": ("U8", (64, 4), b"\x70" * 256)},
         "fp8": {"weight": ("F8_E4M3", (64, 128), fp8(64, 128)), "weight_scale_inv": ("F32", (1, 1), float32(0.01))},
     }[kind]  # fmt: skip
-    rest = ["tensor/not-checked"] if kind == "fp8" else []
-    assert rules_of(experts_file(tmp_path / "x.safetensors", parts)) == rest
+    assert rules_of(experts_file(tmp_path / "x.safetensors", parts)) == []
     result = lint(experts_file(tmp_path / "x.safetensors", parts, lacking))
     found = [f for f in result.findings if f.rule.id in ("tensor/expert", "tensor/missing")]
     assert len(found) == 1
@@ -799,6 +804,7 @@ def test_mutated_files_do_no_harm(tmp_path: Path) -> None:
     convert(tmp_path / "7.safetensors", tmp_path / "8.safetensors", "modelopt")
     for number, name in enumerate(("gptq-int4", "mlx-int4", "pack-quantized-int4"), 9):
         shutil.copy(FILES.parent / "affine" / name / "model.safetensors", tmp_path / f"{number}.safetensors")
+    shutil.copy(FP8 / "fp8/model.safetensors", tmp_path / "12.safetensors")
     write_big_files(tmp_path)
     command = [sys.executable, "-m", "tests.containers.hostile", str(tmp_path), "1000"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)

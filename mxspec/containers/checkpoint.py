@@ -170,12 +170,13 @@ class Checkpoint:
                 raise ContainerError(f"{base} is a stack of {shape[0]} with a tensor scale each; pass item = 0 to {shape[0] - 1}")
             shape, which = shape[1:], item if count > 1 else 0
             start = item * prod(shape)
-        part, scale = read_part(group, start, start + prod(shape)), scales.of_item(which)
+        padded = form.padded(shape)
+        part, scale = read_part(group, start, start + prod(padded)), scales.of_item(which)
         profile = get_profile(form.decoding_profile(scaled=scale is not None), form.format)
         try:
             return BlockTensor(
-                format=form.format, profile=profile, codes=part.codes.reshape(shape),
-                scales=part.scales.reshape(*shape[:-1], shape[-1] // form.format.k), tensor_scale=scale, shape=shape, axis=len(shape) - 1,
+                format=form.format, profile=profile, codes=part.codes.reshape(padded),
+                scales=part.scales.reshape(*padded[:-1], padded[-1] // form.format.k), tensor_scale=scale, shape=shape, axis=len(shape) - 1,
             )  # fmt: skip
         except ValueError as error:  # bytes that no code or scale of the format has
             raise ContainerError(f"{self.path}, {clip(base)}: {error}") from error
@@ -204,7 +205,9 @@ class StoredScales:
 
 
 def read_bits(tensor: Tensor) -> tuple[int, ...]:
-    """float32 bits of a small stored tensor."""
+    """float32 bits of a small stored tensor of float32 or bfloat16."""
+    if tensor.dtype == "BF16":
+        return tuple(int(b) << 16 for b in np.frombuffer(read_at(tensor, 0, tensor.size), "<u2"))
     return tuple(int(b) for b in np.frombuffer(read_at(tensor, 0, tensor.size), "<u4"))
 
 

@@ -10,6 +10,8 @@ from mxspec.containers.conventions import Form
 
 #: Where MLX looks; it has what stands in quantization_config besides.
 _MLX_KEY = "quantization"
+#: What compressed-tensors calls a grid of scales.
+STRATEGIES = {(128, 128): "block", (1, 0): "channel", (0, 0): "tensor"}
 
 
 def is_mlx_config(quantization: Any) -> bool:
@@ -55,6 +57,19 @@ def describe_config(stored: Mapping[str, Form], before: Any, *, inputs: bool, ig
     method, name = form.config
     old = before if isinstance(before, dict) else {}
     ignore = old.get("ignore", old.get("modules_to_not_convert", list(ignored)))
+    if method == "fp8":
+        found = {
+            "quant_method": method,
+            "activation_scheme": "dynamic",
+            "fmt": "e4m3",
+            "weight_block_size": list(form.grid or ()) if form.grid != (0, 0) else None,
+        }
+        return {**found, **({"scale_fmt": "ue8m0"} if form.format.is_mx else {}), "modules_to_not_convert": ignore}
+    if form.grid is not None:
+        weights = {"num_bits": 8, "type": "float", "strategy": STRATEGIES[form.grid], "symmetric": True, "dynamic": False}
+        weights |= {"block_structure": list(form.grid)} if 0 not in form.grid else {}
+        given = {**weights, "strategy": "tensor"} if inputs else None
+        return describe_compressed(name, {"weights": weights, "input_activations": given}, ignore)
     if method == "mxfp4":
         return {"quant_method": method, "modules_to_not_convert": ignore}
     args = {"num_bits": form.format.element.bits, "type": "float", "group_size": form.format.k, "dynamic": False}

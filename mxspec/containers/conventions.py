@@ -14,6 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from mxspec.adjacent import ADJACENT, register_named
+from mxspec.containers.dtypes import SAFETENSORS_BITS
 from mxspec.containers.header import Tensor, count_items
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.refused import explain_refusal
@@ -69,6 +74,8 @@ class Scales(Place):
     dtypes: tuple[str, ...]
     #: [ceil(N, 128), ceil(K / k, 4)], in the 128x4 tile, which looks row-major and is not; else [..., K / k].
     tiled: bool = False
+    #: Rows and columns of a matrix that one number scales, 0: all; the last of an axis may have fewer. None: a block of a row.
+    grid: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ class Form(BaseForm):
     """How one convention stores one block format."""
 
     codes: Codes
+    #: Of `mxspec.adjacent` too: these are registered when a tensor of them is met.
     format_name: str
     scales: Scales | None
     tensor_scale: Scalar | None = None
@@ -126,18 +134,38 @@ class Form(BaseForm):
 
     @property
     def format(self) -> BlockFormat:
-        """The block format."""
-        return get_block(self.format_name)
+        """The block format; of a form with a grid of scales the one in which its numbers are repeated for each block."""
+        return ADJACENT[self.format_name].block if self.format_name in ADJACENT else get_block(self.format_name)
 
     @property
     def name(self) -> str:
         """Convention and format."""
-        return f"{self.convention} {self.format_name}"
+        return f"{self.convention} {self.format_name if self.grid in (None, (128, 128)) else self.format.element.name}"
 
     @property
     def row_multiple(self) -> int:
         """Every row has a multiple of this many elements."""
-        return self.format.k * self.blocks
+        return self.format.k * self.blocks if self.grid is None else 1
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """`Scales.grid`."""
+        return None if self.scales is None else self.scales.grid
+
+    def list_places(self, rows: int, blocks: int) -> list[npt.NDArray[np.intp]]:
+        """The row and the column of the grid of scales for each of these rows, and for each block of a row."""
+        assert self.grid is not None
+        sizes = self.grid[0], self.grid[1] // self.format.k
+        return [np.arange(n) // size if size else np.zeros(n, np.intp) for n, size in zip((rows, blocks), sizes, strict=True)]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether runs of elements are whole rows, of 128."""
+        return self.tiled or self.grid is not None
+
+    def padded(self, shape: Shape) -> Shape:
+        """The shape in whole blocks, in which runs are counted: where scales are a grid a row may end within a block."""
+        return shape if self.grid is None else (*shape[:-1], -(-shape[-1] // self.format.k) * self.format.k)
 
     @property
     def tiled(self) -> bool:
@@ -176,7 +204,15 @@ class Form(BaseForm):
 
     def scale_shape(self, shape: Shape) -> Shape:
         """The stored shape of block scales of a logical shape."""
+        if self.grid is not None:
+            return () if self.grid == (0, 0) else tuple(-(-n // size) if size else 1 for n, size in zip(shape, self.grid, strict=True))
         return self.tile_shape(shape) if self.tiled else (*shape[:-1], shape[-1] // self.format.k)
+
+    def holds_scales(self, stored: Shape, shape: Shape) -> bool:
+        """Whether block scales of this stored shape are those of a logical shape: axes of one may be left out where all of an axis is scaled."""
+        due = self.scale_shape(shape)
+        free = self.grid is not None and 0 in self.grid and len(stored) < 2
+        return stored == due or (free and count_items(stored) == count_items(due))
 
     def tile_shape(self, shape: Shape) -> Shape:
         """The shape of block scales of a logical shape in whole 128x4 tiles."""
@@ -208,8 +244,8 @@ class Form(BaseForm):
         size = (items * self.format.element.bits + (0 if self.scales else items // self.format.k * 8)) // 8
         yield Tensor(base + self.codes.suffix, self.codes.dtypes[0], self.code_shape(shape), 0, size, nowhere)
         if self.scales is not None:
-            due = self.scale_shape(shape)
-            yield Tensor(base + self.scales.suffix, scale_dtype or self.scales.dtypes[0], due, 0, count_items(due) or 0, nowhere)
+            due, dtype = self.scale_shape(shape), scale_dtype or self.scales.dtypes[0]
+            yield Tensor(base + self.scales.suffix, dtype, due, 0, (count_items(due) or 0) * SAFETENSORS_BITS[dtype] // 8, nowhere)
         for suffix, (stored, bits) in scalars.items():
             yield Tensor(base + suffix, "F32", stored, 0, 4 * len(bits), nowhere)
         if mark is not None:
@@ -231,7 +267,7 @@ _MEASURED, _READ, _LOGICAL = Evidence.MEASURED, Evidence.READ, CodeShape.LOGICAL
 
 def _form(convention: str, fmt: str, codes: Codes, scales: Scales | None, *scalars: Scalar, **rest: Any) -> Form:
     """A form. scalars: the tensor scale and those of inputs, of formats that have one."""
-    mine = scalars if get_block(fmt).has_tensor_scale else ()
+    mine = scalars if fmt not in ADJACENT and get_block(fmt).has_tensor_scale else ()
     return Form(
         convention=convention, format_name=fmt, codes=codes, scales=scales, tensor_scale=mine[0] if mine else None,
         input_scales=mine[1:], **rest,
@@ -310,6 +346,23 @@ def _torch(fmt: str, dtype: str, layout: str) -> Form:
     )  # fmt: skip
 
 
+def _fp8(
+    convention: str, suffix: str, grid: tuple[int, int], *config: tuple[str, str], source: str, power: bool = False, **rest: Any
+) -> Form:
+    # transformers casts both factors to float32, and the product to the output: `Fp8Dequantize`; so does `weight_dequant` of DeepSeek-V3.
+    fmt, dtypes = ("fp8_e4m3-128", ("F8_E8M0", "U8")) if power else ("fp8_e4m3-128-f32", ("F32", "BF16"))
+    inputs = tuple(Scalar(s, _DECODE, optional=True) for s in rest.pop("inputs", ()))
+    return Form(
+        convention=convention, format_name=fmt, codes=Codes(".weight", ("F8_E4M3",), "bytes", _LOGICAL),
+        scales=Scales(suffix, dtypes, grid=grid), input_scales=inputs, profile=f"transformers-5.23/fp8-128/{'ue8m0' if power else 'float32'}",
+        fused=False, config=config[0], aliases=config[1:], source=source, **rest,
+    )  # fmt: skip
+
+
+_TILE, _ROW, _ALL = (128, 128), (1, 0), (0, 0)
+_TRANSFORMERS = "transformers 5.23 integrations/finegrained_fp8.py (Fp8Quantize, Fp8Dequantize, FP8Linear)"
+_FP8_CT = ("compressed-tensors", "float-quantized")
+
 #: The first row that fits a tensor is taken: rows with more conditions come first.
 FORMS: tuple[Form, ...] = (
     _compressed_tensors("nvfp4", "nvfp4-pack-quantized", Codes(".weight_packed", ("U8",), "nibble-low")),
@@ -339,6 +392,19 @@ FORMS: tuple[Form, ...] = (
     _mlx("mxfp4", "mxfp4", "nibble-low"),
     _mlx("mxfp8_e4m3", "mxfp8", "bytes"),
     _mlx("nvfp4", "nvfp4", "nibble-low"),
+    _fp8("fp8", ".weight_scale_inv", _TILE, ("fp8", ""), inputs=(".activation_scale",), source=_TRANSFORMERS, evidence=_MEASURED),
+    _fp8("fp8-ue8m0", ".weight_scale_inv", _TILE, ("fp8", ""), power=True, inputs=(".activation_scale",), source=_TRANSFORMERS, evidence=_MEASURED),
+    _fp8("deepseek-v4", ".scale", _TILE, ("fp8", ""), power=True, source="DeepSeek-V4-Flash: JustVugg/colibri#779, wuwangzhang1216/abliterix#93", evidence=_READ),
+    _fp8("fp8-inv-tensor", ".weight_scale_inv", _ALL, ("fp8", ""), inputs=(".activation_scale",), source=_TRANSFORMERS, evidence=_READ),
+    _fp8("fp8-block", ".weight_scale", _TILE, _FP8_CT, source="compressed-tensors 0.20, float-quantized, strategy block", evidence=_MEASURED),
+    _fp8(
+        "fp8-channel", ".weight_scale", _ROW, _FP8_CT, ("fbgemm_fp8", ""), ("modelopt", "FP8_PER_CHANNEL_PER_TOKEN"),
+        source="compressed-tensors 0.20, float-quantized, strategy channel", evidence=_MEASURED,
+    ),
+    _fp8(
+        "fp8-tensor", ".weight_scale", _ALL, _FP8_CT, ("modelopt", "FP8"), ("fp8", ""), inputs=(".input_scale",),
+        source="compressed-tensors 0.20, float-quantized, strategy tensor; nvidia-modelopt 0.47 (FP8); AutoFP8 README", evidence=_MEASURED,
+    ),
     _torch("nvfp4", "F4", "nibble-low"),
     _torch("mxfp4", "F4", "nibble-low"),
     _torch("mxfp6_e2m3", "F6_E2M3", "fp6-le"),
@@ -381,6 +447,7 @@ def require_form(convention: str, format_name: str, base: str | None = None) -> 
             f"{convention} does not store {format_name}" if base is None else f"{base} is {format_name}, which {convention} does not store"
         )
         raise ContainerError(f"{what}; it stores {known}")
+    register_named([format_name])
     return form
 
 

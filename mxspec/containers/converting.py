@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from mxspec.containers.checkpoint import open_checkpoint
 from mxspec.containers.configuring import describe_config, is_mlx_config, set_config
 from mxspec.containers.conventions import list_forms
 from mxspec.containers.origin import KEY, parse_origin
-from mxspec.containers.parts import Chunk, count_pairs, cut, read_part, write_part, write_scalars
+from mxspec.containers.parts import Chunk, count_pairs, cut, read_part, turn_scales, write_part, write_scalars
 from mxspec.containers.pipeline import Job, Progress, Step, is_folder
 from mxspec.containers.planning import GroupPlan, describe_file, plan_group
 from mxspec.containers.problems import ContainerError
@@ -134,7 +134,7 @@ def _list_steps(plan: GroupPlan, *, changes: list[TensorChange], exact: bool) ->
     group, fmt = plan.group, plan.form.format
     table = _change_table(plan)
     counts = np.zeros((256, fmt.element.code_count), np.int64)
-    for start, stop in cut(group.shape, tiled=plan.form.tiled or group.form.tiled):
+    for start, stop in cut(group.padded, by_rows=plan.form.by_rows or group.form.by_rows):
         yield stop - start, partial(_convert_run, plan, start, stop, None if table is None else counts)
     yield 0, partial(write_scalars, group.base, plan.scalars, plan.mark)
     changed = ulps = 0
@@ -156,7 +156,8 @@ def _convert_run(plan: GroupPlan, start: int, stop: int, counts: npt.NDArray[np.
     part = read_part(plan.group, start, stop)
     if counts is not None:
         counts += count_pairs(part, plan.form)
-    return write_part(plan.form, plan.group.base, plan.group.shape, part)
+    turned = replace(part, scales=turn_scales(part.scales, plan.group.form.format, plan.form.format, plan.group.base))
+    return write_part(plan.form, plan.group.base, plan.group.shape, turned, plan.scale_dtype)
 
 
 def _change_table(plan: GroupPlan) -> npt.NDArray[np.int64] | None:

@@ -139,9 +139,13 @@ def _list_runs(group: Group, dtype: str) -> Iterator[Run]:
     # Each of a stack may have a tensor scale of its own.
     size = group.elements // count if count else 0
     for item in range(count):
-        for start, stop in cut(group.shape, tiled=group.form.tiled) if count == 1 else cut((size,), tiled=False):
+        for start, stop in cut(group.padded, by_rows=group.form.by_rows) if count == 1 else cut((size,), by_rows=False):
             first = item * size
-            yield first + start, first + stop, partial(_decode_run, group, scales, item, first + start, first + stop, dtype)
+            decode = partial(_decode_run, group, scales, item, first + start, first + stop, dtype)
+            row, padded = group.shape[-1], group.padded[-1]
+            # A run of whole rows may have padding that is not written.
+            ends = (first + start, first + stop) if row == padded else (start // padded * row, stop // padded * row)
+            yield *ends, decode
 
 
 def _decode_run(group: Group, scales: StoredScales, item: int, start: int, stop: int, dtype: str) -> np.ndarray[Any, Any]:
@@ -150,6 +154,7 @@ def _decode_run(group: Group, scales: StoredScales, item: int, start: int, stop:
     profile = get_profile(form.decoding_profile(scaled=scale is not None), form.format)
     codes = part.codes.reshape(-1, form.format.k)
     try:
-        return dequantize(codes, part.scales.reshape(-1, 1), form.format, profile=profile, tensor_scale=scale, dtype=dtype)
+        values = dequantize(codes, part.scales.reshape(-1, 1), form.format, profile=profile, tensor_scale=scale, dtype=dtype)
     except ValueError as error:  # bytes that no code or scale of the format has
         raise ContainerError(f"{group.codes.path}, {group.base}: {error}") from error
+    return values.reshape(-1, group.padded[-1])[:, : group.shape[-1]] if form.grid is not None else values

@@ -24,7 +24,7 @@ class Share:
 
     convention: str
     format_name: str
-    #: Layout of codes, and of scales: "row-major", "128x4", or that of the codes where they share blocks.
+    #: Layout of codes, and of scales: "row-major", "128x4", "grid" (one for each tile, row or tensor), or that of the codes where they share blocks.
     codes_layout: str
     scales_layout: str
     tensors: int
@@ -52,6 +52,8 @@ class Share:
     @property
     def format_bits(self) -> Fraction:
         """Bits for each element that the format itself takes: code and share of the block's scale."""
+        if self.scales_layout == "grid":
+            return Fraction(8 * (self.codes + self.scales), self.elements) if self.elements else Fraction(0)
         return get_block(self.format_name).bits_per_element
 
 
@@ -83,6 +85,12 @@ class Footprint:
 
 def _measure(group: Group) -> Share:
     form, fmt = group.form, group.form.format
+    if form.grid is not None:
+        assert group.scales is not None
+        return Share(
+            form.convention, form.format_name, form.codes.layout, "grid", 1, group.elements, group.codes.size, group.scales.size, 0,
+            sum(t.size for t in group.scalars.values()), 0,
+        )  # fmt: skip
     blocks = group.elements // fmt.k
     codes = group.elements * fmt.element.bits // 8
     stored = group.codes.size + (group.scales.size if group.scales else 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
+from mxspec.adjacent import register_named
 from mxspec.containers.conventions import FORMS, MARK_SUFFIX, BaseForm, CodeShape, Form
 from mxspec.containers.header import Tensor, count_items
 
@@ -80,6 +81,11 @@ class Group(StoredGroup[Form]):
     """The stored tensors of one block-quantized tensor."""
 
     __slots__ = ()
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The shape in whole blocks, in which runs are counted."""
+        return self.form.padded(self.shape)
 
     @property
     def scales(self) -> Tensor | None:
@@ -223,11 +229,28 @@ def _is_claimed(form: Form, base: str, tensor: Tensor, tensors: Mapping[str, Ten
         return True
     assert form.scales is not None
     scales = tensors.get(base + form.scales.suffix)
+    if form.grid is not None:
+        if scales is None or scales.dtype not in form.scales.dtypes or len(tensor.shape) != 2:
+            return False
+        return form.holds_scales(scales.shape, tensor.shape) or bool(_misses(form, scales.shape, tensor.shape))
     if scales is not None and scales.dtype in ("U8", "F8_E8M0", "F8_E4M3"):
         return True
     if form.tensor_scale is not None and base + form.tensor_scale.suffix in tensors:
         return True
     return form.codes.shape is CodeShape.BLOCKS and tensor.shape[-1:] == (16,)
+
+
+def _misses(form: Form, stored: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """What is wrong with the shape of a grid of tiles; "" where it may be one of other tiles, or of none."""
+    if form.grid is None or 0 in form.grid or len(stored) != 2 or 0 in (*stored, *shape) or stored[0] in (1, shape[0]):
+        return ""
+    due, down = form.scale_shape(shape), tuple(n // size for n, size in zip(shape, form.grid, strict=True))
+    if stored == due[::-1]:
+        return "it is that of [K / 128, N / 128], column by column"
+    # Unless tiles of another size have as many.
+    others = [{-(-n // (1 << power)) for power in range(4, 13) if power != 7} for n in shape]
+    short = all(s == d or (s == f and s not in o) for s, d, f, o in zip(stored, due, down, others, strict=True))
+    return "the last tile of an axis, which is partly filled, is left out" if short else ""
 
 
 def fit(form: Form, base: str, tensors: Mapping[str, Tensor], mark: Mark | None = None) -> Group | Doubt:
@@ -264,9 +287,11 @@ def fit(form: Form, base: str, tensors: Mapping[str, Tensor], mark: Mark | None 
     if form.scales is not None and (scales := take(form.scales.suffix, f"block scales {base}{form.scales.suffix} are")) is not None:
         if scales.dtype not in form.scales.dtypes:
             note(Misfit.DTYPE, scales, f"is {scales.dtype}; {form.name} has {' or '.join(form.scales.dtypes)}")
-        if shape is not None and scales.shape != form.scale_shape(shape):
+        if shape is not None and not form.holds_scales(scales.shape, shape):
             text = f"shape {list(scales.shape)} is not the {list(form.scale_shape(shape))} of codes of shape {list(shape)}"
-            if len(shape) > 1 and scales.shape == form.tile_shape(shape):
+            if form.grid is not None:
+                note(Misfit.SHAPE, scales, f"{text}; {_misses(form, scales.shape, shape)}")
+            elif len(shape) > 1 and scales.shape == form.tile_shape(shape):
                 note(Misfit.TILED, scales, f"{text}; it is that of scales in 128x4 tiles")
             else:
                 note(Misfit.SHAPE, scales, text)
@@ -275,13 +300,14 @@ def fit(form: Form, base: str, tensors: Mapping[str, Tensor], mark: Mark | None 
     for scalar in (form.tensor_scale, *form.input_scales):
         if scalar is not None:
             found = take(scalar.suffix, "" if scalar.optional else f"tensor scale {base}{scalar.suffix} is")
-            faults += [] if found is None else _check_scalar(found, stacked)
+            faults += [] if found is None or (form.grid is not None and found.dtype == "BF16") else _check_scalar(found, stacked)
     if form.alpha is not None and (found := take(form.alpha)) is not None:
         faults += _check_scalar(found, 1)
     if mark is not None and mark.tensor is not None:
         parts[MARK_SUFFIX] = mark.tensor
     if faults or shape is None:
         return Doubt(base, form, tuple(parts.values()), tuple(faults))
+    register_named([form.format_name])
     return Group(base, form, shape, parts)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mxspec.containers import contract, gguf, safetensors
 from mxspec.containers.checkpoint import FORMAT_KEY, StoredScales, interpret_scales, read_bits
-from mxspec.containers.conventions import CONVENTIONS, MARK_KEY, Form, Scalars, check_shape, find_form, require_form
+from mxspec.containers.conventions import CONVENTIONS, MARK_KEY, Form, Scalars, check_shape, find_form, list_forms, require_form
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Header, Preamble
 from mxspec.containers.marks import name_format, read_layers, read_mark_text
@@ -54,8 +54,12 @@ def plan_group(group: Group, convention: str, origin: Origin | None, notes: dict
     origin: what the file keeps of its first form. notes: takes what is to be said of it.
     """
     kept = origin.tensors.get(group.base) if origin else None
-    form = require_form(convention, group.form.format_name, group.base)
+    form = _find_turned(group.form, convention) or require_form(convention, group.form.format_name, group.base)
     check_shape(form, group.base, group.shape, ": split it first")
+    if form.grid is not None and not all(form.grid[a] == size or size == 0 for a, size in enumerate(group.form.grid or (1, 1))):
+        raise ContainerError(
+            f"{group.base} is {group.form.name}, whose scales are for smaller parts than those of {form.name}; dequantize it, then quantize"
+        )
     stored = {suffix: read_bits(t) for suffix, t in group.scalars.items()}
     before = interpret_scales(group.form, stored)
     _check_alpha(group, before)
@@ -76,6 +80,14 @@ def plan_group(group: Group, convention: str, origin: Origin | None, notes: dict
         raise ContainerError(text if text.startswith(group.base) else f"{group.base}: {text}") from error
     entry = _make_origin(group, form) if first is None else kept
     return GroupPlan(group, form, before, interpret_scales(form, _bits(scalars)), scalars, False, entry, None, form.mark_text)
+
+
+def _find_turned(source: Form, convention: str) -> Form | None:
+    """The form of a convention that has the same codes under a grid of scales of the other kind, float32 or powers of two."""
+    if source.grid is None:
+        return None
+    forms = [f for f in list_forms(convention) if f.grid is not None and f.format.element == source.format.element]
+    return None if not forms or find_form(convention, source.format_name) else require_form(convention, forms[0].format_name)
 
 
 def _choose_mark(form: Form, base: str, kept: TensorOrigin, metadata: Mapping[str, str]) -> str | None:
@@ -124,7 +136,8 @@ def interpret_kept(form: Form, kept: TensorOrigin) -> StoredScales:
 
 def _find_first(group: Group, kept: TensorOrigin, stored: Mapping[str, tuple[int, ...]], notes: dict[str, None]) -> StoredScales | None:
     """The first file's scales, if what is stored is what they give in this one."""
-    form = find_form(kept.convention, group.form.format_name) if kept.convention in CONVENTIONS else None
+    known = kept.convention in CONVENTIONS
+    form = (_find_turned(group.form, kept.convention) or find_form(kept.convention, group.form.format_name)) if known else None
     if form is not None:
         scales = interpret_kept(form, kept)
         try:

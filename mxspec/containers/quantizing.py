@@ -152,7 +152,8 @@ def quantize_checkpoint(
     """
     source, out, block = Path(source), Path(out), get_block(fmt)
     form = require_form(convention, block.name)
-    chosen_profile = get_profile(profile or (form.profile if form.tensor_scale is not None else None), block)
+    own = form.tensor_scale is not None or form.grid is not None
+    chosen_profile = get_profile(profile or (form.profile if own else None), block)
     _check_profile(form, chosen_profile, convert=convert)
     checkpoint = open_checkpoint(source)
     folder = is_folder(checkpoint, out, form.container, f"{convention} is stored in")
@@ -203,6 +204,10 @@ def _check_profile(form: Form, profile: Profile, *, convert: bool) -> None:
         raise ContainerError(
             f"profile {profile.id} transforms its input first ({profile.transform.kind.value}), which a checkpoint has no place "
             "to say; choose another profile"
+        )
+    if form.grid not in (None, *form.format.shapes):
+        raise ContainerError(
+            f"{form.name} has a scale for each row, or for a whole tensor; quantize makes tiles of 128 x 128: choose another convention"
         )
     if (profile.one_level if form.tensor_scale is None else profile.two_level) is None:
         has, stores = ("works with a tensor scale", "none") if form.tensor_scale is None else ("has no tensor scale", "one")
@@ -295,16 +300,22 @@ def _make_item(base: str, tensor: Tensor, scales: _Scales) -> Item:
 
 def _list_steps(base: str, tensor: Tensor, scales: _Scales) -> Iterator[Step]:
     form = scales.form
-    for start, stop in cut(tensor.shape, tiled=form.tiled):
+    for start, stop in cut(form.padded(tensor.shape), by_rows=form.by_rows):
         yield int((stop - start) * form.format.bits_per_element / 8), partial(_quantize_run, base, tensor, scales, start, stop)
     yield 0, lambda: write_scalars(base, scales.stored(base), form.mark_text)
 
 
 def _quantize_run(base: str, tensor: Tensor, scales: _Scales, start: int, stop: int) -> Iterator[Chunk]:
-    form, x = scales.form, read_plain(tensor, start, stop)
-    native = scales.native(base)
+    form, row, native = scales.form, tensor.shape[-1], scales.native(base)
     try:
-        made = quantize(x.reshape(-1, form.format.k), form.format, profile=scales.profile, tensor_scale=native)
+        if form.grid is None:
+            x = read_plain(tensor, start, stop).reshape(-1, form.format.k)
+            made = quantize(x, form.format, profile=scales.profile, tensor_scale=native)
+        else:
+            rows = [n // form.padded(tensor.shape)[-1] for n in (start, stop)]
+            x = read_plain(tensor, rows[0] * row, rows[1] * row).reshape(-1, row)
+            made = quantize(x, form.format, profile=scales.profile, block=form.grid, pad=True)
     except ValueError as error:  # a profile that refuses NaN
         raise ContainerError(f"{tensor.name}, numbers {start} to {stop}: {error} (profile {scales.profile.id})") from error
-    return write_part(form, base, tensor.shape, Part(start, made.codes.reshape(-1), made.scales.reshape(-1)))
+    codes, found = (a.reshape(-1) if form.grid is None else a[: len(x)].reshape(-1) for a in (made.codes, made.scales))
+    return write_part(form, base, tensor.shape, Part(start, codes, found))

@@ -112,12 +112,15 @@ def _items(input_scales: object) -> Iterable[tuple[object, object]]:
 
 def _make_item(base: str, tensor: BlockTensor, convention: str, given: TensorScale | None, *, convert: bool) -> Item:
     form, shape = require_form(convention, tensor.format.name, base), tensor.shape
-    if tensor.axis != len(shape) - 1 or tensor.codes.shape != shape or shape[-1] % form.row_multiple:
+    padded = form.padded(shape)
+    fits = tensor.codes.shape == shape if form.grid is None else tensor.codes.shape[-1:] == padded[-1:]
+    if tensor.axis != len(shape) - 1 or not fits or shape[-1] % form.row_multiple:
         raise ContainerError(
             f"{base} has shape {list(shape)} and blocks along axis {tensor.axis}; {convention} {form.format_name} stores whole "
             f"blocks along the last axis, in rows of a multiple of {form.row_multiple}"
         )
     check_shape(form, base, shape)
+    _check_grid(form, base, tensor)
     if tensor.tensor_scale is not None:
         check_kind(form, tensor.profile, convert=convert)
     scalars = derive_scalars(form, StoredScales.of(tensor.tensor_scale, given), base)
@@ -125,9 +128,20 @@ def _make_item(base: str, tensor: BlockTensor, convention: str, given: TensorSca
     return Item(base, base, stored[0], stored, partial(_list_steps, base, tensor, form, scalars))
 
 
+def _check_grid(form: Form, base: str, tensor: BlockTensor) -> None:
+    """Raise ContainerError where the blocks of a tile, which is stored with one scale, have several."""
+    if form.grid is None or not tensor.scales.size:
+        return
+    rows, columns = (np.searchsorted(places, places) for places in form.list_places(*tensor.scales.shape))
+    if (tensor.scales[rows[:, None], columns] != tensor.scales).any():
+        raise ContainerError(
+            f"{base} has blocks of several scales where {form.name} stores one; quantize with block=(128, 128), or use another convention"
+        )
+
+
 def _list_steps(base: str, tensor: BlockTensor, form: Form, scalars: Scalars) -> Iterator[Step]:
     codes, scales, k = tensor.codes.reshape(-1), tensor.scales.reshape(-1), form.format.k
-    for start, stop in cut(tensor.shape, tiled=form.tiled):
+    for start, stop in cut(form.padded(tensor.shape), by_rows=form.by_rows):
         part = Part(start, codes[start:stop], scales[start // k : stop // k])
         yield stop - start, partial(write_part, form, base, tensor.shape, part)
     yield 0, partial(write_scalars, base, scalars, form.mark_text)

@@ -152,6 +152,13 @@ _TE_POWERS = replace(
     value=f32.div(ONE, _te_scale(_TE_POWER)),
     scaled=f32.mul(X, _te_scale(_TE_POWER)),
 )
+_TRANSFORMERS_SCALE = if_nan(AMAX, ONE, if_equal(AMAX, ZERO, ONE, f32.div(M, AMAX)))
+_TRANSFORMERS = _Group(
+    "transformers-5.23/fp8-128/float32",
+    "448 / amax in float32, 1 for a maximum of zero or NaN; stored is its reciprocal; elements times it",
+    "transformers 5.23.0 wheel: transformers/integrations/finegrained_fp8.py Fp8Quantize._quantize_one",
+    f32.div(ONE, _TRANSFORMERS_SCALE), f32.mul(X, _TRANSFORMERS_SCALE), element=ElementRule(invalid_sign=1),
+)  # fmt: skip
 
 
 def _in_e5m2(group: _Group) -> _Group:
@@ -199,6 +206,15 @@ _GROUPS = (
     _SGLANG,
     _TE,
     _TE_POWERS,
+    _TRANSFORMERS,
+    replace(
+        _TRANSFORMERS,
+        id="transformers-5.23/fp8-128/ue8m0",
+        summary="1 / (448 / amax) in float32, 1 for a maximum of zero or NaN, its float32 log2 rounded up; elements times 1 / scale",
+        formats=("fp8_e4m3-128",),
+        power=ScaleRule(value=_TRANSFORMERS.value, step=ScaleStep.LOG2F_CEIL, byte_range=(0x01, 0xFE)),
+        scaled=_MULTIPLY,
+    ),
     _in_e5m2(_TE),
     _in_e5m2(_TE_POWERS),
 )  # fmt: skip

@@ -16,6 +16,9 @@ from safetensors import TensorSpec, serialize
 FILES = Path(__file__).parent / "files"
 #: Folders of checkpoints that the libraries wrote.
 LIBRARY_FILES = tuple(sorted(p.name for p in FILES.iterdir() if p.is_dir()))
+FP8 = Path(__file__).parent / "fp8"
+#: And of those whose scales are a grid.
+FP8_FILES = tuple(sorted(p for p in FP8.iterdir() if p.is_dir()))
 Bytes = npt.NDArray[np.uint8]
 Stored = Mapping[str, tuple[str, Sequence[int], bytes]]
 

@@ -127,7 +127,7 @@ def main() -> int:
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             damaged += bool(lint(path).findings)
-            look_inside(path, scratch, ("torch-dtypes", "mlx", "comfy-kitchen")[number % 3])
+            look_inside(path, scratch, ("torch-dtypes", "mlx", "comfy-kitchen", "fp8-ue8m0")[number % 4])
         except BaseException:
             crashes.append(f"{number} {what}: {traceback.format_exc()[-600:]}")
         finally:

@@ -19,9 +19,10 @@ from mxspec.rounding import NanPolicy
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_conformance.lint.against.case import Case
 from mxspec_conformance.lint.against.expecting import in_native_kind, is_same_scale, zero_table
+from mxspec_conformance.lint.against.grids import GridCase, explain_grid
 from mxspec_conformance.lint.against.material import Codes, Float32s, whole_runs
 from mxspec_conformance.lint.against.search import explain
-from mxspec_conformance.lint.hypotheses import Explanation
+from mxspec_conformance.lint.hypotheses import Basis, Explanation, Hypothesis
 
 #: Profiles that are counted on all blocks where none gives every block of the sample.
 _NEAREST = 3
@@ -112,6 +113,28 @@ def match(case: Case) -> Provenance:
     matches = sorted(_count(case, [(p, s) for _, _, p, s in whole]), key=lambda m: (-m.equal, -m.same_values))
     given = any(m.same_values == m.blocks and m.scale is not ScaleOrigin.OTHER for m in matches)
     return Provenance(case.original.name, tuple(matches), None if given else explain(case))
+
+
+def match_grid(case: GridCase) -> Provenance:
+    """The same for a tensor with a scale for each tile of 128 x 128; blocks are rows of a tile."""
+    fmt, stored = case.group.form.format, Hypothesis(basis=Basis.PROFILE, profile=case.profiles[0].id)
+    totals = np.zeros((len(case.profiles), 2), np.int64)
+    first: list[int | None] = [None] * len(case.profiles)
+    blocks = 0
+    for window in case.bands():
+        codes, scales = case.raw(window), case.scales_of(stored, window).reshape(-1)
+        for n, profile in enumerate(case.profiles):
+            due = mxspec.quantize(window.x, fmt, profile=profile, block=(128, 128), pad=True)
+            rows = len(window.x)
+            equal, same = compare_blocks(due.codes[:rows].reshape(-1, fmt.k), due.scales[:rows].reshape(-1), codes, scales, zero_table(fmt))
+            totals[n] += equal.sum(), same.sum()
+            if first[n] is None and not same.all():
+                first[n] = blocks + int((~same).argmax())
+        blocks += len(codes)
+    found = [Match(p.id, int(totals[n][0]), int(totals[n][1]), blocks, first[n]) for n, p in enumerate(case.profiles)]
+    found.sort(key=lambda m: (-m.equal, -m.same_values))
+    matches = [m for m in found if m.same_values == m.blocks] or found[:_NEAREST]
+    return Provenance(case.original.name, tuple(matches), None if matches[0].same_values == blocks else explain_grid(case))
 
 
 def _native(case: Case, profile: Profile) -> TensorScale | None:

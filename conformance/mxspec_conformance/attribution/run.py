@@ -11,18 +11,19 @@ from mxspec.containers.checkpoint import read_json, read_scales
 from mxspec.containers.converting import is_mlx_config
 from mxspec.containers.groups import Group
 from mxspec.containers.plain import PLAIN_DTYPES
-from mxspec.formats import BlockFormat
+from mxspec.formats import F32, BlockFormat
 from mxspec.profiles import list_profiles
 from mxspec.tensorscale import TensorScale
-from mxspec_conformance.attribution.matching import match
+from mxspec_conformance.attribution.matching import match, match_grid
 from mxspec_conformance.attribution.remarks import list_remarks
 from mxspec_conformance.attribution.results import Attribution, Claim, Observed, Remark, TensorAttribution, Topic, name_library
-from mxspec_conformance.attribution.standing import count_zeros, judge_profiles, ordinary_blocks
+from mxspec_conformance.attribution.standing import count_zeros, judge_grid, judge_profiles, ordinary_blocks
 from mxspec_conformance.lint.against import list_fused
 from mxspec_conformance.lint.against.case import Case
+from mxspec_conformance.lint.against.grids import GridCase
 from mxspec_conformance.lint.against.material import Originals
 from mxspec_conformance.lint.contracts import check_contracts, read_contracts
-from mxspec_conformance.lint.subject import BlockCounts, Subject
+from mxspec_conformance.lint.subject import BlockCounts, Subject, as_blocks
 
 
 def attribute(
@@ -47,6 +48,10 @@ def attribute(
         scale = read_scales(group).tensor
         if not group.elements:
             skipped[group.base] = "has no elements"
+        elif group.form.grid not in (None, (128, 128)):
+            skipped[group.base] = f"is {group.form.name}, a scale for each row or one for the tensor: no profile is known for these"
+        elif group.scales is not None and group.scales.dtype == "BF16":
+            skipped[group.base] = "has scales of bfloat16, which no known profile gives"
         elif scale is not None and len(scale[1]) != 1:
             skipped[group.base] = f"has {len(scale[1])} tensor scales, one for each of a stack"
         else:
@@ -91,15 +96,21 @@ def _attribute_tensor(
     subject: Subject, group: Group, scale: TensorScale | None, claim: Claim | None, originals: Originals | None
 ) -> TensorAttribution:
     fmt = group.form.format
-    counts = subject.counts(group)
-    candidates = judge_profiles(counts, fmt, scale)
+    counts = subject.counts(group) if group.form.grid is None else as_blocks(subject.grid(group), group)
+    candidates = judge_grid(subject.grid(group), fmt) if fmt.scale == F32 else judge_profiles(counts, fmt, scale)
     provenance, missing = None, False
     if originals is not None:
         tensor = originals.find(group.base)
         missing = tensor is None or tensor.dtype not in PLAIN_DTYPES or tensor.shape != group.shape
         if tensor is not None and not missing:
             first = [claim.name] if claim is not None and claim.contract else []
-            provenance = match(Case(group, tensor, originals, list_fused(tensor, originals), first))
+            fused = list_fused(tensor, originals)
+            grid = group.form.grid is not None
+            provenance = (
+                match_grid(GridCase(group, tensor, originals, tuple(first)))
+                if grid
+                else match(Case(group, tensor, originals, fused, first))
+            )
     remarks = tuple(list_remarks(candidates, claim, provenance, missing=missing))
     return TensorAttribution(
         group.base, group.form.convention, fmt.name, group.shape, scale, _observe(counts, fmt), candidates, claim, provenance, remarks

@@ -13,10 +13,10 @@ from mxspec.formats import UE4M3, BlockFormat
 from mxspec.profiles import Profile
 from mxspec.tensorscale import TensorScale, convert_tensor_scale
 from mxspec_conformance.attribution.maxima import Maximum, find_due_byte, find_maximum
-from mxspec_conformance.attribution.traces import MinusZero, Trace, trace
+from mxspec_conformance.attribution.traces import MinusZero, Trace, trace, trace_scales
 from mxspec_conformance.lint.against.expecting import list_suited
 from mxspec_conformance.lint.blocks import largest_scale
-from mxspec_conformance.lint.subject import BlockCounts
+from mxspec_conformance.lint.subject import BlockCounts, GridCounts
 
 
 class Standing(StrEnum):
@@ -113,6 +113,41 @@ def judge_profile(counts: BlockCounts, fmt: BlockFormat, profile: Profile, scale
             return found
         first = first or found
     return first or Candidate(profile.id, Standing.EXCLUDED, (Reason(Sign.TENSOR_SCALE, "the tensor scale is no positive finite number"),))
+
+
+def judge_grid(counts: GridCounts, fmt: BlockFormat) -> tuple[Candidate, ...]:
+    """Every profile of a format, by the float32 scales of tiles and the largest code under each: the likeliest first."""
+    tops, bits = counts.largest.reshape(-1).astype(np.int64), counts.bits.reshape(-1)
+    held = (bits < 0x7F800000) & (tops <= fmt.element.max_code)  # traces are of finite weights
+    scales, which = np.unique(bits[held], return_inverse=True)
+    places, top = np.flatnonzero(held), tops[held]
+    found = []
+    for profile in list_suited(fmt, with_tensor_scale=False):
+        known = trace_scales(profile, fmt, scales)
+        if known is None:
+            found.append(Candidate(profile.id, Standing.UNKNOWN))
+            continue
+        least, most = known.codes[which].T
+        inside = known.reachable[which] & (least <= top) & (top <= most)
+        zero = (top == 0) & (scales[which] == known.of_zeros)
+        reasons = []
+        for sign, wrong, text in (
+            (Sign.SCALE_BYTE, ~known.reachable[which] & (top > 0), f"{{n}} of {len(top)} tiles: scales that it never gives, such as {{s}}"),
+            (Sign.ZERO_BLOCK, (top == 0) & ~inside & ~zero, f"{{n}} of {len(top)} tiles: zero codes under scales such as {{s}}; it gives 0x{known.of_zeros:08x}"),
+            (Sign.LARGEST_CODE, known.reachable[which] & ~inside & (top > 0), f"{{n}} of {len(top)} tiles, such as one of scale {{s}}: a largest code that it leaves under no maximum"),
+        ):  # fmt: skip
+            if wrong.any():
+                first = int(wrong.argmax())
+                shown = f"0x{int(bits[places[first]]):08x}"
+                reasons.append(Reason(sign, text.format(n=int(wrong.sum()), s=shown), int(wrong.sum()), int(places[first])))
+        minus = int(counts.codes[fmt.element.sign_bit])
+        if minus and known.minus_zero is MinusZero.NEVER:
+            reasons.append(
+                Reason(Sign.MINUS_ZERO, f"{minus} elements are the code {fmt.element.sign_bit:x} of -0, which it never gives", minus)
+            )
+        found.append(Candidate(profile.id, Standing.EXCLUDED if reasons else Standing.CONSISTENT, tuple(reasons)))
+    order = list(Standing)
+    return tuple(sorted(found, key=lambda c: (order.index(c.standing), len(c.reasons))))
 
 
 def _list_native(scale: TensorScale, profile: Profile) -> Iterator[TensorScale]:

@@ -137,6 +137,49 @@ def trace(profile: Profile, fmt: BlockFormat, scale: TensorScale | None) -> Trac
     return Trace(reachable, share, _ask_minus_zero(questions[0]))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaleTrace:
+    """What a profile can leave under float32 scales [n] of finite weights."""
+
+    #: bool [n]: whether a maximum above zero has this scale, and int64 [n, 2]: the least and the largest code that it then has.
+    reachable: Flags
+    codes: Bits
+    #: The scale of a block of zeros, float32 bits.
+    of_zeros: int
+    minus_zero: MinusZero
+
+
+def trace_scales(profile: Profile, fmt: BlockFormat, scales: npt.NDArray[np.uint32]) -> ScaleTrace | None:
+    """The trace of a profile under float32 scales [n], which rise with the maximum: each is sought in all maxima by halving.
+
+    None where the codes of lanes depend on each other, or the scale does not rise.
+    """
+    steps = profile.steps(with_tensor_scale=False)
+    if steps.normalize is not None or not steps.is_lane_local or not steps.element.is_monotone:
+        return None
+    question = _Question.of(profile, fmt, steps, None)
+
+    def ask(bits: Bits) -> tuple[Bits, Codes]:
+        found, codes = question.ask(np.stack([bits, bits | (1 << 31)], axis=1).astype(np.uint32).view(np.float32))
+        return found.astype(np.int64), magnitude_codes(fmt)[codes]
+
+    if (np.diff(ask(np.linspace(1, LAST_FINITE, 1 << 12).astype(np.int64))[0]) < 0).any():
+        return None
+    due = scales.astype(np.int64)
+    ends = []
+    for above in (0, 1):  # the first maximum with the scale or a larger one, then the first with a larger one
+        low, high = np.ones(len(due), np.int64), np.full(len(due), LAST_FINITE + 1, np.int64)
+        while (low < high).any():
+            middle = (low + high) // 2
+            reached = ask(np.minimum(middle, LAST_FINITE))[0] >= due + above
+            low, high = np.where(reached | (low == high), low, middle + 1), np.where(reached & (low < high), middle, high)
+        ends.append(low - above)
+    codes = np.concatenate([ask(np.clip(e, 1, LAST_FINITE))[1] for e in ends], axis=1).astype(np.int64)
+    zero = int(question.ask(np.zeros((1, 2), np.float32))[0][0])
+    both = np.stack([codes.min(axis=1), codes.max(axis=1)], axis=1)
+    return ScaleTrace(ends[0] <= ends[1], both, zero, _ask_minus_zero(question))
+
+
 def _single(steps: QuantizationSteps) -> Iterator[QuantizationSteps]:
     """The forms with one scale each: of a profile that tries two, whichever is kept, a block has the pair of one of them."""
     yield replace(steps, alternative=None)

@@ -166,7 +166,8 @@ def _describe(t: TensorAttribution) -> Iterator[str]:
     """What tells profiles apart."""
     o = t.observed
     if o.scale_bytes is not None:
-        yield f"scale bytes {o.scale_bytes[0]:02X} to {o.scale_bytes[1]:02X}"
+        kind = "exponents of scales" if t.format_name.endswith("-f32") else "scale bytes"
+        yield f"{kind} {o.scale_bytes[0]:02X} to {o.scale_bytes[1]:02X}"
     for byte, number in list(o.zero_blocks.items())[:3]:
         yield f"{byte:02X} for {number} block{'s' if number != 1 else ''} of zeros"
     if o.zeros:

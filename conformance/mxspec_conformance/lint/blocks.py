@@ -8,6 +8,7 @@ import numpy as np
 
 from mxspec.containers.groups import Group
 from mxspec.containers.header import Tensor
+from mxspec.elements import decode_table
 from mxspec.formats import UE4M3, BlockFormat, power_of_two
 from mxspec_conformance.lint.rules import Finding, find
 from mxspec_conformance.lint.subject import BlockCounts, Subject, locate_scale, magnitude_codes
@@ -42,7 +43,7 @@ def _nan_bytes(fmt: BlockFormat) -> list[int]:
 
 def check_scale_nan(subject: Subject) -> Iterator[Finding]:
     """NaN block scales."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         rows = _nan_bytes(group.form.format)
         number, first = _blocks(subject.counts(group), rows)
         if number:
@@ -72,7 +73,7 @@ def count_extremes(counts: BlockCounts, fmt: BlockFormat) -> tuple[int, int, int
 
 def check_scale_extremes(subject: Subject) -> Iterator[Finding]:
     """MX scales under which most blocks are beyond float16, or zero in it: no weights are."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         fmt = group.form.format
         if not fmt.is_mx:
             continue
@@ -84,7 +85,7 @@ def check_scale_extremes(subject: Subject) -> Iterator[Finding]:
 
 def check_scale_sign(subject: Subject) -> Iterator[Finding]:
     """e4m3 block scales with a sign."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         if group.form.format.scale is UE4M3:
             number, first = _blocks(subject.counts(group), list(range(_SIGN, 0xFF)))
             if number:
@@ -93,7 +94,7 @@ def check_scale_sign(subject: Subject) -> Iterator[Finding]:
 
 def check_scale_zero(subject: Subject) -> Iterator[Finding]:
     """Scales of zero above codes that are not; e8m0 has no zero."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         if group.form.format.scale is UE4M3:
             number, first = _blocks(subject.counts(group), [0x00], slice(1, None))
             if number:
@@ -102,7 +103,7 @@ def check_scale_zero(subject: Subject) -> Iterator[Finding]:
 
 def check_zero_blocks(subject: Subject) -> Iterator[Finding]:
     """Scales of blocks whose codes are all zero."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         fmt = group.form.format
         known = {*ZERO_BLOCK_BYTES[fmt.scale.name], *_nan_bytes(fmt), *(range(_SIGN, 256) if fmt.scale is UE4M3 else ())}
         rows = [b for b in range(256) if b not in known]
@@ -131,7 +132,7 @@ def least_largest_code(fmt: BlockFormat) -> int:
 
 def check_small_max(subject: Subject) -> Iterator[Finding]:
     """Blocks whose largest code is too small for their scale."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         fmt = group.form.format
         least = least_largest_code(fmt)
         # Scales that were clamped from below say nothing: the smallest byte, and e4m3's subnormals.
@@ -152,7 +153,7 @@ def check_negative_zero(subject: Subject) -> Iterator[Finding]:
         element = group.form.format.element
         if element.twos_complement:
             continue
-        totals = subject.counts(group).pairs.sum(axis=0)
+        totals = subject.code_totals(group)
         minus = int(totals[element.sign_bit])
         if minus >= _MANY_ZEROS and totals[0] == 0:
             yield find("codes/negative-zero", f"{minus} zeros, all of them code {element.sign_bit:x}", group.codes)
@@ -165,7 +166,7 @@ def check_nan_codes(subject: Subject) -> Iterator[Finding]:
         if element.twos_complement:
             continue
         special = magnitude_codes(group.form.format) > element.max_code
-        number = int(subject.counts(group).pairs.sum(axis=0)[special].sum()) if special.any() else 0
+        number = int(subject.code_totals(group)[special].sum()) if special.any() else 0
         if number:
             yield find("codes/nan", f"{number} of {group.elements} codes are NaN or Inf", group.codes)
 
@@ -176,7 +177,51 @@ def largest_scale(counts: BlockCounts) -> int:
     return max((int(b) & 0x7F for b in used if b & 0x7F != 0x7F), default=0)
 
 
+#: Scales at or below the largest floor of a known rule, 1 / (448 x 512), may have been raised to it.
+_FLOOR = 1 / (448 * 512)
+
+
+def check_grid(subject: Subject) -> Iterator[Finding]:
+    """Scales of a grid: no positive finite numbers, or values under them that no weights have."""
+    for group in subject.with_grids:
+        counts, fmt = subject.grid(group), group.form.format
+        bits, top = counts.bits, counts.largest
+        magnitude = bits & np.uint32(0x7FFFFFFF)
+        finite, live = magnitude < 0x7F800000, (top > 0) & (top <= fmt.element.max_code)
+        with np.errstate(all="ignore"):
+            scales = magnitude.view(np.float32).astype(np.float64)
+            codes = decode_table(fmt.element)[top].astype(np.float64)
+            values = scales * codes  # exact: at most 28 bits
+            turned = codes / scales
+            good = finite & live & (magnitude > 0)
+            small = good & (codes < _least_grid_value(fmt)) & (scales > _FLOOR)
+            sane = int((good & (turned <= _LARGE) & (turned > float(_SMALL))).sum())
+        number, many = int(good.sum()), f"of {bits.size} scales"
+        hint = f"; under the reciprocals of their scales {sane} would not" if 2 * sane > number else ""
+        above = good & (scales > 1) & (turned <= _LARGE) & (not 2 * int((good & (values > _LARGE)).sum()) > number)
+        top_value, top_turned = (float(v[above].max(initial=0)) for v in (values, turned))
+        kind = {(0, 0): "tensors", (1, 0): "rows"}.get(group.form.grid or (0, 0), "tiles")
+        for rule, wrong, most, text in (
+            ("scale/nan", magnitude > 0x7F800000, False, f"{many} are NaN"),
+            ("scale/infinite", magnitude == 0x7F800000, False, f"{many} are infinite"),
+            ("scale/sign", bits >> np.uint32(31) > 0, False, f"{many} are negative"),
+            ("scale/zero", live & (magnitude == 0), False, f"{many} are 0 above codes that are not zero"),
+            ("scale/large", good & (values > _LARGE), True, f"of {number} {kind} that are not zero hold values beyond {_LARGE}{hint}"),
+            ("scale/small", good & (values <= float(_SMALL)), True, f"of {number} {kind} that are not zero hold nothing above 2^-25{hint}"),
+            ("scale/inverted", above, True, f"of {number} {kind} have a scale above 1 and values up to {top_value:.4g}; reciprocals give {top_turned:.4g}"),
+            ("codes/small-max", small, False, f"of {number} {kind} have no value of {_least_grid_value(fmt):g} x scale or more"),
+        ):  # fmt: skip
+            found = int(wrong.sum())
+            if found and (not most or 2 * found > number):
+                yield _find(rule, group, int(wrong.reshape(-1).argmax()), f"{found} {text}")
+
+
+def _least_grid_value(fmt: BlockFormat) -> float:
+    """The smallest value, in units of the scale, that a known rule leaves as the largest: half the range is lost to powers of two."""
+    return float(fmt.element.magnitude(least_largest_code(fmt))) if fmt.is_mx else float(fmt.element.max_value) / 2
+
+
 CHECKS = (
-    check_scale_nan, check_scale_extremes, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
+    check_grid, check_scale_nan, check_scale_extremes, check_scale_sign, check_scale_zero, check_zero_blocks, check_small_max, check_negative_zero,
     check_nan_codes,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.containers.configuring import is_mlx_config
+from mxspec.containers.configuring import STRATEGIES, is_mlx_config
 from mxspec.containers.conventions import FORMS, Form
 from mxspec.containers.dtypes import SAFETENSORS_BITS, SHARED
 from mxspec.containers.groups import Doubt, Group, Misfit, fit
@@ -50,14 +50,16 @@ def _list_named(said: tuple[tuple[str, str], ...]) -> tuple[Form, ...]:
 
 def list_doubts(subject: Subject) -> Iterator[Doubt]:
     """Tensors that do not fit a convention: the one that the configuration names, where it names one that has codes of their name."""
-    tensors = subject.checkpoint.tensors
+    tensors, size = subject.checkpoint.tensors, _block_size(subject)
     for doubt in subject.checkpoint.doubts:
+        if isinstance(doubt.form, Form) and doubt.form.grid is not None and size not in (None, doubt.form.grid):
+            continue  # tiles of another size are declared, which `check_fp8` compares
         said = tuple(s for s in _said(subject, doubt.base) if s[0])
         named = _list_named(said)
         if not said or doubt.form in named:
             yield doubt
-        elif named:
-            fitted = (fit(f, doubt.base, tensors) for f in named if doubt.base + f.codes.suffix in tensors)
+        elif named and any(f.grid is None for f in named):
+            fitted = (fit(f, doubt.base, tensors) for f in named if f.grid is None and doubt.base + f.codes.suffix in tensors)
             yield next((f for f in fitted if isinstance(f, Doubt)), doubt)
 
 
@@ -130,6 +132,7 @@ def check_known(subject: Subject) -> Iterator[Finding]:
 def check_experts(subject: Subject) -> Iterator[Finding]:
     """Experts that lack a scale that at least half of those with the same tensors have."""
     missing = {d.base for d in list_doubts(subject) if any(f.misfit is Misfit.MISSING for f in d.faults)}
+    missing |= {t.name.removesuffix(".weight") for t in _list_scaleless(subject)}
     layers: dict[tuple[str, str], dict[str, dict[str, Tensor]]] = defaultdict(lambda: defaultdict(dict))
     for name, tensor in subject.checkpoint.tensors.items():
         *path, last = name.split(".")
@@ -219,15 +222,15 @@ def check_method(subject: Subject) -> Iterator[Finding]:
 
 def _check_nothing_found(subject: Subject) -> Iterator[Finding]:
     """A configuration that names a convention of which no tensor is there."""
-    if subject.groups or subject.checkpoint.doubts:
+    if subject.groups or subject.checkpoint.doubts or list_unchecked(subject):
         return
     for method, name in _said(subject, ""):
-        if method in ("compressed-tensors", "modelopt", "mxfp4") and _is_float(method, name):
-            yield find("config/method", f"the configuration says {method} {name}; no such tensor is there")
+        if method in ("compressed-tensors", "modelopt", "mxfp4", "fp8") and _is_float(method, name):
+            yield find("config/method", f"the configuration says {f'{method} {name}'.strip()}; no such tensor is there")
 
 
 def _is_float(method: str, name: str) -> bool:
-    return method == "mxfp4" or "fp4" in name.lower() or name.startswith("mxfp")
+    return method in ("mxfp4", "fp8") or "fp4" in name.lower() or name.startswith(("mxfp", "float-quantized", "FP8"))
 
 
 def _find_entry(subject: Subject, base: str) -> Mapping[str, Any] | None:
@@ -262,12 +265,12 @@ def _agrees(said: tuple[str, str], config: tuple[str, str]) -> bool:
 
 def check_group_size(subject: Subject) -> Iterator[Finding]:
     """group_size against the block, where the whole checkpoint has one format, or the configuration names layers."""
-    for group in subject.groups:
+    for group in subject.with_blocks:
         size = (_find_entry(subject, group.base) or {}).get("group_size")
         if type(size) is int and group.form.config is not None and size != group.form.format.k:
             text = f"group_size is {size}; the block of {group.form.format_name} has {group.form.format.k} elements"
             yield find("config/group-size", text, group.codes)
-    formats = {g.form.format for g in subject.groups if g.form.config is not None}
+    formats = {g.form.format for g in subject.with_blocks if g.form.config is not None}
     if len(formats) != 1:
         return
     fmt = next(iter(formats))
@@ -304,7 +307,7 @@ def check_groups(subject: Subject) -> Iterator[Finding]:
         if is_named(main.get("ignore"), group.base):
             text: str | None = f"`ignore` names it, and it is stored as {group.form.name}"
         else:
-            entry = find_entry(groups, group.base) if len(groups) > 1 else None
+            entry = find_entry(groups, group.base) if len(groups) > 1 or group.form.grid is not None else None
             text = None if entry is None else _contradict(entry, group)
         if text is not None:
             yield find("config/group", text, group.codes)
@@ -317,13 +320,98 @@ def _contradict(entry: Mapping[str, Any], group: Group) -> str | None:
     if isinstance(name, str) and not _agrees((group.form.config[0], name), group.form.config):
         return f"its config group says {name}; it is stored as {group.form.config[1]}"
     if isinstance(weights, Mapping):
-        for key, due in (("num_bits", fmt.element.bits), ("group_size", fmt.k)):
+        strategy = STRATEGIES.get(group.form.grid or (1, 1))
+        if strategy is not None and isinstance(weights.get("strategy"), str) and weights["strategy"] != strategy:
+            return f"its config group says strategy {weights['strategy']}; its scales are those of {strategy}"
+        for key, due in (("num_bits", fmt.element.bits), *((("group_size", fmt.k),) if strategy is None else ())):
             if type(weights.get(key)) is int and weights[key] != due:
                 return f"its config group says {key} {weights[key]}; {fmt.name} has {due}"
     return None
 
 
+def _block_size(subject: Subject) -> tuple[int, int] | None:
+    """`weight_block_size` of the configuration, where it is two sizes."""
+    match (subject.quantization or {}).get("weight_block_size"):
+        case [int(rows), int(columns)] if rows > 0 and columns > 0:
+            return rows, columns
+    return None
+
+
+def check_fp8(subject: Subject) -> Iterator[Finding]:
+    """FP8 with float scales: codes without scales and scales without codes, grids of the wrong size, several kinds in one file."""
+    tensors, size = subject.checkpoint.tensors, _block_size(subject)
+    doubtful = {t.name for d in list_doubts(subject) for t in d.members}
+    kinds = {g.form.convention: g for g in subject.with_grids}
+    for tensor in _list_scaleless(subject):
+        place = next(iter(kinds.values())).form.scales
+        assert place is not None
+        yield find("tensor/missing", f"its scales {tensor.name.removesuffix('.weight')}{place.suffix} are not there", tensor)
+    for name, tensor in tensors.items():
+        base, _, last = name.rpartition(".")
+        codes, scales = tensors.get(f"{base}.weight"), tensors.get(f"{base}.weight_scale_inv")
+        if last == "weight_scale_inv" and codes is None:
+            yield find("tensor/missing", f"its codes {base}.weight are not there", tensor)
+        elif last == "weight_scale_inv" and codes is not None and codes.dtype in PLAIN_DTYPES:
+            yield find("tensor/dtype", f"is {codes.dtype}, with scales {name}; fp8 has F8_E4M3", codes)
+        if last != "weight" or tensor.dtype != "F8_E4M3" or len(tensor.shape) != 2 or name in doubtful or base in subject.checkpoint.blocks:
+            continue
+        if scales is not None and size is not None and scales.dtype in (*PLAIN_DTYPES, "F8_E8M0"):
+            due = [-(-n // s) for n, s in zip(tensor.shape, size, strict=True)]
+            if list(scales.shape) != due:
+                text = (
+                    f"shape {list(scales.shape)} is not the {due} of codes of shape {list(tensor.shape)} in tiles of {size[0]} x {size[1]}"
+                )
+                yield find("tensor/shape", text, scales)
+    if len(kinds) > 1 and subject.quantization is None and subject.quant_config is None:
+        yield find("tensor/mixed", f"they are {' and '.join(kinds)}", next(iter(kinds.values())).codes)
+
+
+def _list_scaleless(subject: Subject) -> Iterator[Tensor]:
+    """FP8 matrices without any scale, in a file where others have one."""
+    if not subject.with_grids:
+        return
+    every, lists = _Scales(subject.checkpoint.tensors), _Excluded(subject)
+    for name, tensor in subject.checkpoint.tensors.items():
+        base, _, last = name.rpartition(".")
+        if (last, tensor.dtype, len(tensor.shape)) == ("weight", "F8_E4M3", 2) and not every.adjacent_to(name) and lists.find(base) is None:
+            yield tensor
+
+
+class _Excluded:
+    """The lists of layers that the configuration leaves out."""
+
+    def __init__(self, subject: Subject) -> None:
+        main, other = subject.quantization or {}, (subject.quant_config or {}).get("quantization")
+        every = [(k, main.get(k)) for k in ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")]
+        every += [("exclude_modules", other.get("exclude_modules"))] if isinstance(other, dict) else []
+        lists = [(k, [t for t in found if isinstance(t, str)]) for k, found in every if isinstance(found, list)]
+        self._names = [(k, set(found), [t for t in found if t.startswith("re:")]) for k, found in lists]
+
+    def find(self, base: str) -> str | None:
+        """The list that names a layer, or a module around it; None: none does."""
+        parts = base.split(".")
+        around = {".".join(parts[: n + 1]) for n in range(len(parts))}
+        return next((k for k, names, patterns in self._names if around & names or is_named(patterns, base)), None)
+
+
+def check_fp8_config(subject: Subject) -> Iterator[Finding]:
+    """What the configuration says of the scales of FP8 weights, and of layers that are left out."""
+    main, size, lists = subject.quantization or {}, _block_size(subject), _Excluded(subject)
+    for group in subject.with_grids:
+        excluded = lists.find(group.base)
+        if excluded is not None and (excluded != "ignore" or not main.get("config_groups")):  # `check_groups` has that
+            yield find("config/group", f"`{excluded}` names it, and it is stored as {group.form.name}", group.codes)
+        if size is not None and size != group.form.grid:
+            text = f"weight_block_size is {list(size)}; its scales are those of {group.form.name}"
+            yield find("config/group-size", text, group.codes)
+        if main.get("scale_fmt") == "ue8m0":
+            bits = subject.grid(group).bits
+            odd = (bits & np.uint32(0x7FFFFF) != 0) & (bits & np.uint32(0x7F800000) != 0x7F800000) & (bits != 1 << 22)
+            if odd.any():
+                yield find("config/scale-format", f"{int(odd.sum())} of {bits.size} scales are no powers of two", group.scales)
+
+
 CHECKS = (
-    check_fit, check_companions, check_refused, check_known, check_experts, check_buffers, check_plain, check_method, check_group_size,
+    check_fp8, check_fp8_config, check_fit, check_companions, check_refused, check_known, check_experts, check_buffers, check_plain, check_method, check_group_size,
     check_groups,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from mxspec.containers.plain import PLAIN_DTYPES, cut_plain, read_plain
 from mxspec_conformance.lint.against.affine import explain_affine
 from mxspec_conformance.lint.against.affine.telling import describe_affine
 from mxspec_conformance.lint.against.case import Case
+from mxspec_conformance.lint.against.grids import GridCase, explain_grid
 from mxspec_conformance.lint.against.material import Originals
 from mxspec_conformance.lint.against.names import count_heads
 from mxspec_conformance.lint.against.search import explain
@@ -91,6 +92,8 @@ def compare(
         first = [*([own] if own else []), *likely]
         if isinstance(group, AffineGroup):
             found = explain_affine(group, tensor, originals, first)
+        elif group.form.grid is not None:
+            found = explain_grid(GridCase(group, tensor, originals, tuple(first)))
         else:
             fused = list_fused(tensor, originals)
             found = explain(Case(group, tensor, originals, fused, first))
@@ -191,7 +194,8 @@ def _describe(hypothesis: Hypothesis, departure: Departure) -> str:
         Departure.TRANSPOSED: "scales read column by column",
         Departure.ROWS: f"scales read {abs(hypothesis.rolled)} row{'s' if abs(hypothesis.rolled) > 1 else ''} {'below' if hypothesis.rolled > 0 else 'above'} their own",
         Departure.SHIFT: f"scale bytes {hypothesis.shift:+d}",
-        Departure.INVERTED: "a tensor scale of the other direction",
+        Departure.INVERTED: "the reciprocals of the scales" if hypothesis.basis is Basis.GIVEN_SCALES and hypothesis.tensor_scale is None
+        else "a tensor scale of the other direction",
         Departure.TENSOR_SCALE: "another tensor scale" if hypothesis.tensor_scale is None
         else f"the tensor scale 0x{hypothesis.tensor_scale:08x}",
         Departure.TWICE: f"the original quantized to {hypothesis.between} first",

@@ -50,7 +50,7 @@ class Stored:
         group = self.group
         if group.scales is not None:
             return np.frombuffer(read_at(group.scales, 0, group.scales.size), np.uint8)
-        return np.concatenate([read_part(group, *ends).scales for ends in cut(group.shape, tiled=False)])
+        return np.concatenate([read_part(group, *ends).scales for ends in cut(group.shape, by_rows=False)])
 
     @cached_property
     def scales(self) -> Mapping[ScaleOrder, Codes]:
