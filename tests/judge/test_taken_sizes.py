@@ -155,3 +155,15 @@ def test_identify_says_why_nothing_was_answered() -> None:
     assert "random operands" in describe_product(identify_product(strict, product))
     closed = InProcessSession(Kernel(lambda m, n, k: True), "closed")
     assert list(describe_product(identify_product(closed, product))) == ["no answer"]
+
+
+def test_rounded_parts_are_named_beside_another_mistake() -> None:
+    """No class of additions allows the outputs of a kernel that makes another mistake as well: the parts are named all the same."""
+
+    class Both(Kernel):
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            y = super().matmul(a, b, out_dtype)
+            return y * BFLOAT16(1 + (a.shape[1] == 96))
+
+    deviations = _judge(Both(cut=lambda m, n, k: [k // 2 // 32 * 32] if k > 512 else [])).formats[0].deviations
+    assert any(d.startswith("partial sums are rounded to bfloat16") for d in deviations)

@@ -18,11 +18,11 @@ from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from mxspec_conformance.adapters._convert import decode_in_pairs, find_codes, from_torch, pack_nibbles, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
+from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library, Source
 
 _SOURCE = Source("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")
 _QUANTIZATION = Path("vllm/model_executor/layers/quantization")
@@ -126,16 +126,33 @@ class _Triton(_Vllm):
 
     def __init__(self, *, power: bool = False, device: str = "cpu") -> None:
         super().__init__()
-        import triton
-
-        sys.modules["vllm.triton_utils"].__dict__.update(triton=triton, tl=triton.language)
-        self._kernels = _import_file("vllm_fp8_utils", _find_root() / _UTILITIES / "fp8_utils.py")
+        self._kernels = _import_kernels()
         self._power, self._device = power, device
 
     def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
         """Codes [rows, k] and scales [rows, k/128]."""
         codes, scales = self._kernels.per_token_group_quant_fp8(to_torch(x, self._device), 128, use_ue8m0=self._power)
         return from_torch(codes.view(self._torch.uint8)), from_torch(scales)
+
+
+class _BlockProduct(_Vllm):
+    """The Triton product of FP8 groups of 128 with tiles of 128 x 128, in its batch-invariant configuration."""
+
+    OPERANDS: ClassVar = {"a": "fp8_e4m3-128-f32", "b": "fp8_e4m3-128-f32/128x128"}
+    OUT_DTYPES = ("bfloat16", "float16", "float32")
+    ACCUMULATOR = "fused-f13-32-promoted-128"
+
+    def __init__(self, *, device: str = "cpu") -> None:
+        super().__init__()
+        self._kernels, self._device = _import_kernels(), device
+        self._kernels.envs = SimpleNamespace(VLLM_BATCH_INVARIANT=True)
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n] in the output's dtype."""
+        codes = [to_torch(side.codes, self._device).view(self._torch.float8_e4m3fn) for side in (a, b)]
+        scales = [to_torch(side.scales, self._device) for side in (a, b)]
+        product = self._kernels.w8a8_triton_block_scaled_mm(*codes, *scales, [128, 128], getattr(self._torch, out_dtype))
+        return from_torch(product)
 
 
 class _Groups(_Vllm):
@@ -162,6 +179,14 @@ def _find_root() -> Path:
     return root
 
 
+def _import_kernels() -> Any:
+    """The file of FP8 kernels, with Triton."""
+    import triton
+
+    sys.modules["vllm.triton_utils"].__dict__.update(triton=triton, tl=triton.language)
+    return _import_file("vllm_fp8_utils", _find_root() / _UTILITIES / "fp8_utils.py")
+
+
 def _import_modules(root: Path) -> dict[str, ModuleType]:
     if "vllm" not in sys.modules:
         for package in ("vllm", "vllm.utils"):
@@ -169,7 +194,8 @@ def _import_modules(root: Path) -> dict[str, ModuleType]:
         import torch
 
         limits = torch.finfo(torch.float8_e4m3fn)
-        platform = SimpleNamespace(is_cuda_alike=lambda: False, is_xpu=lambda: False, fp8_dtype=lambda: torch.float8_e4m3fn)
+        no = dict.fromkeys(("is_cuda_alike", "is_xpu", "is_rocm"), lambda: False)
+        platform = SimpleNamespace(**no, fp8_dtype=lambda: torch.float8_e4m3fn)
         _stub("vllm.platforms", current_platform=platform)
         for unused in (
             "envs", "_aiter_ops", "_custom_ops", "utils.deep_gemm", "utils.platform_utils", "model_executor.parameter",
@@ -234,8 +260,16 @@ _TRITON = Adapter(
     profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/triton"},
 )
 
+_PRODUCT = Adapter(
+    name="vllm-fp8-product",
+    library=_LIBRARY,
+    about="vLLM's Triton product of FP8 groups of 128 with tiles of 128 x 128",
+    make=_BlockProduct,
+)
+
 ADAPTERS = (
     replace(on_gpu(_TRITON), counterpart="vllm-fp8-native"),
+    replace(on_gpu(_PRODUCT), kept=Kept.PRODUCTS),
     Adapter(
         name="vllm-emulation",
         library=_LIBRARY,

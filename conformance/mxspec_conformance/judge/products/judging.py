@@ -44,6 +44,8 @@ _UNROUNDED = (*_ASIDE, "nan", "inf", "overflow")
 _SPECIAL = ("nan", "inf")
 #: Topics of calls that give what other calls gave: a kernel whose sums are wrong is not wrong here as well.
 _CALLS = ("state", "memory")
+#: Shapes with wrong outputs in which it is asked where k is cut, of different k.
+_CUT_SHAPES = 4
 #: Topics of sums that a coarser class brings elsewhere: without a wrong one of these, nothing is wrong with the additions.
 ROUNDED = ("sum", "interval")
 
@@ -130,7 +132,7 @@ def judge_product(
     rounded = not by_mistake and not declared and any(x.case.topic in ROUNDED for x in wrong)
     ordered = [*wrong, *(x for x in asked if id(x) not in wrong_ids)]
     found = find_class(lambda a: ask_cases(session, list_cases(product, capabilities, a)), ordered, contracts) if rounded else None
-    parted = "" if found is None else describe_partial_sums(session, product, asked, wrong)
+    parted = "" if by_mistake else describe_partial_sums(session, product, asked, wrong)
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             limited = is_limit(x, asked)
@@ -171,8 +173,8 @@ def judge_product(
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}" if not parted else parted.partition(":")[0]
         requirements.append(requirement)
     result = describe_answers(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
-    if parted:
-        result.deviations[0] = parted
+    if parted:  # says more than the class that allows such sums
+        result.deviations[: found is not None] = [parted]
     if isinstance(session, SizedSession):
         result.behaviour["sizes"] = session.found
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
@@ -374,16 +376,17 @@ def describe_partial_sums(session: TargetSession, product: Product, asked: Seque
     right = shapes - {x.size for x in wrong}
     if not rounded or not right:
         return ""
-    first = min(rounded, key=lambda x: math.prod(x.size))
-    cuts = find_cuts(session, product, first.size, first.case.out_dtype)
-    m, n, k = first.size
-    return (
-        cuts
-        and (
-            f"partial sums are rounded to {first.case.out_dtype} before they are added (split-K or stream-K): in m x n x k = {m} x {n} x {k}, "
-            f"k is cut at {', '.join(map(str, cuts))}; in {len(right)} of {len(shapes)} shapes no output is wrong"
-        )
-    ) or ""
+    smallest: dict[int, Asked] = {}
+    for x in sorted(rounded, key=lambda x: math.prod(x.size)):
+        smallest.setdefault(x.size[2], x)
+    for x in [*smallest.values()][:_CUT_SHAPES]:
+        (m, n, k), dtype = x.size, x.case.out_dtype
+        if cuts := find_cuts(session, product, x.size, dtype):
+            return (
+                f"partial sums are rounded to {dtype} before they are added (split-K or stream-K): in m x n x k = {m} x {n} x {k}, k is cut at "
+                f"{', '.join(map(str, cuts))}; in {len(right)} of {len(shapes)} shapes no output is wrong"
+            )
+    return ""
 
 
 def describe_answers(

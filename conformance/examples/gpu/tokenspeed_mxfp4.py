@@ -1,0 +1,28 @@
+"""tokenspeed-triton-kernels: bfloat16 rows with MXFP4 weights in the layouts of a Hopper GPU; with LAYOUT=strided as they are."""
+
+import os
+from importlib.metadata import version
+
+import torch
+from triton_kernels.matmul import PrecisionConfig, matmul as multiply
+from triton_kernels.tensor import FP4, convert_layout, wrap_torch_tensor
+from triton_kernels.tensor_details.layout import make_default_matmul_mxfp4_w_layout, make_default_matmul_mxfp4_w_scale_layout
+
+LAYOUT = os.environ.get("LAYOUT", "hopper")
+NAME, VERSION = f"tokenspeed-mxfp4-{LAYOUT}", version("tokenspeed-triton-kernels")
+ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
+OPERANDS = {"a": "bfloat16", "b": "mxfp4/nibble-low"}
+
+
+def prepare(b):
+    n, k = b.shape
+    codes, scales = wrap_torch_tensor(b.codes.reshape(n, k // 2).T, dtype=FP4), wrap_torch_tensor(b.scales.T)
+    if LAYOUT == "strided":
+        return codes, scales
+    layouts = make_default_matmul_mxfp4_w_layout(mx_axis=-2), make_default_matmul_mxfp4_w_scale_layout(mx_axis=-2, num_warps=8)
+    return convert_layout(codes, layouts[0]), convert_layout(scales, layouts[1])
+
+
+def matmul(a, b, out_dtype):
+    config = PrecisionConfig(b_mx_scale=b[1], b_microblock_size=32, out_dtype=torch.bfloat16)
+    return multiply(a, b[0], None, precision_config=config)
