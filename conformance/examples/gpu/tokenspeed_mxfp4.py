@@ -1,4 +1,4 @@
-"""tokenspeed-triton-kernels: bfloat16 rows with MXFP4 weights in the layouts of a Hopper GPU; with LAYOUT=strided as they are."""
+"""tokenspeed-triton-kernels: bfloat16 rows with MXFP4 weights in the layouts of a Hopper GPU; with ORDER=strided as they are."""
 
 import os
 from importlib.metadata import version
@@ -8,8 +8,8 @@ from triton_kernels.matmul import PrecisionConfig, matmul as multiply
 from triton_kernels.tensor import FP4, convert_layout, wrap_torch_tensor
 from triton_kernels.tensor_details.layout import make_default_matmul_mxfp4_w_layout, make_default_matmul_mxfp4_w_scale_layout
 
-LAYOUT = os.environ.get("LAYOUT", "hopper")
-NAME, VERSION = f"tokenspeed-mxfp4-{LAYOUT}", version("tokenspeed-triton-kernels")
+ORDER = os.environ.get("ORDER", "hopper")
+NAME, VERSION = f"tokenspeed-mxfp4-{ORDER}", version("tokenspeed-triton-kernels")
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 OPERANDS = {"a": "bfloat16", "b": "mxfp4/nibble-low"}
 
@@ -17,7 +17,7 @@ OPERANDS = {"a": "bfloat16", "b": "mxfp4/nibble-low"}
 def prepare(b):
     n, k = b.shape
     codes, scales = wrap_torch_tensor(b.codes.reshape(n, k // 2).T, dtype=FP4), wrap_torch_tensor(b.scales.T)
-    if LAYOUT == "strided":
+    if ORDER == "strided":
         return codes, scales
     layouts = make_default_matmul_mxfp4_w_layout(mx_axis=-2), make_default_matmul_mxfp4_w_scale_layout(mx_axis=-2, num_warps=8)
     return convert_layout(codes, layouts[0]), convert_layout(scales, layouts[1])
