@@ -12,7 +12,21 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mxspec.expressions import ONE, Expr, S, substitute
-from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, F32, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
+from mxspec.formats import (
+    BLOCKS,
+    E2M1,
+    E4M3,
+    E5M2,
+    E8M0,
+    F32,
+    UE4M3,
+    UE5M3,
+    BlockFormat,
+    ElementFormat,
+    Extent,
+    register_block,
+    register_scalar,
+)
 from mxspec.profiles import Profile, QuantizationSteps, find_profile, get_profile, list_waiting, register_profile
 from mxspec.suggestions import matches_short, refuse_name
 
@@ -55,6 +69,12 @@ def _without_scale(profile: Profile) -> QuantizationSteps:
     return replace(steps, scale=scale, scaled=one(steps.scaled), dequantize=one(steps.dequantize))
 
 
+def _whole(element: ElementFormat, extent: Extent, source: str) -> Adjacent:
+    """FP8 with one float32 scale for each whole row, or tensor; vectors have rows of 128."""
+    name = f"fp8_{element.name}-{extent}-f32"
+    return Adjacent(BlockFormat(name=name, element=element, scale=F32, k=128, shapes=((1, 128),), extent=extent), source)
+
+
 _ENTRIES = (
     Adjacent(
         BlockFormat(name="mxfp4-16", element=E2M1, scale=E8M0, k=16, shapes=((1, 16),)),
@@ -70,6 +90,10 @@ _ENTRIES = (
         "DeepSeek's blockwise FP8 with float32 scales, 1 x 128 and 128 x 128: vLLM, SGLang, DeepGEMM, Transformer Engine",
     ),
     Adjacent(BlockFormat(name="fp8_e5m2-128-f32", element=E5M2, scale=F32, k=128, shapes=((1, 128), (128, 128))), "the same with E5M2"),
+    _whole(E4M3, Extent.ROW, "a scale for each row, or token: torchao Float8 row-wise, torch._scaled_mm, vLLM, FBGEMM quantize_fp8_row"),
+    _whole(E5M2, Extent.ROW, "the same with E5M2"),
+    _whole(E4M3, Extent.TENSOR, "one scale: torchao Float8 tensor-wise, vLLM scaled_fp8_quant, Transformer Engine's current scaling"),
+    _whole(E5M2, Extent.TENSOR, "the same with E5M2"),
     Adjacent(
         BlockFormat(name="mxfp4-32x32", element=E2M1, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
         "AMD Quark per_block; Huawei CANN DynamicMxQuant; rows of 32 are OCP's MXFP4, tiles are not",

@@ -7,7 +7,8 @@ Sources: OCP Microscaling Formats (MX) v1.0 tables 1-7, OCP OFP8 v1.0 table 1, N
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -148,6 +149,17 @@ class FloatFormat(ScalarFormat):
     """Format of a computer's own floats, in which profiles do their arithmetic."""
 
 
+class Extent(StrEnum):
+    """What shares one scale."""
+
+    #: k elements.
+    BLOCK = "block"
+    #: All elements along the axis, however many there are.
+    ROW = "row"
+    #: All elements.
+    TENSOR = "tensor"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFormat:
     """k elements that share one scale."""
@@ -155,12 +167,20 @@ class BlockFormat:
     name: str
     element: ElementFormat
     scale: ScaleFormat
-    #: Elements of a block.
+    #: Elements of a block; where a whole row or tensor is one (`extent`), those of a row in vectors: `sized` has other lengths.
     k: int
     #: Whether a second, float32 scale for the whole tensor belongs to the format.
     has_tensor_scale: bool = False
     #: Block shapes (rows, columns) that are defined for the format; the first is the default.
     shapes: tuple[tuple[int, int], ...]
+    #: Whether a block is k elements, or as long as whatever is quantized.
+    extent: Extent = Extent.BLOCK
+
+    def sized(self, length: int) -> BlockFormat:
+        """The format whose blocks are rows of this length, where rows or tensors are its blocks; any other format as it is."""
+        if self.extent is Extent.BLOCK or length == self.k:
+            return self
+        return replace(self, k=max(length, 1), shapes=((1, max(length, 1)),))
 
     @property
     def is_mx(self) -> bool:
@@ -296,6 +316,18 @@ def get_block(fmt: BlockName | str | BlockFormat | None) -> BlockFormat:
     if not isinstance(fmt, str) or fmt not in BLOCKS:
         raise _unknown("block format", fmt, BLOCKS)
     return BLOCKS[fmt]
+
+
+def get_rows(fmt: BlockName | str | BlockFormat) -> BlockFormat:
+    """`get_block`, with each row of a matrix a tensor of its own where a whole tensor has one scale: for many tensors at a time."""
+    block = get_block(fmt)
+    return replace(block, extent=Extent.ROW) if block.extent is Extent.TENSOR else block
+
+
+def refuse_whole(fmt: BlockFormat, what: str) -> None:
+    """Raises ValueError for a format whose rows or tensors have one scale; what: where blocks of k are needed."""
+    if fmt.extent is not Extent.BLOCK:
+        raise ValueError(f"{fmt.name} has one scale for each whole {fmt.extent}; {what} take formats with blocks of a fixed length")
 
 
 def _unknown(kind: str, given: object, known: Iterable[str]) -> ValueError | TypeError:

@@ -13,9 +13,14 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, core, settings
+
+import mxspec
+from mxspec import formats, profiles
 
 from tests import once, seconds
 from tests.few_calls import ask_few_calls
@@ -59,6 +64,18 @@ def few_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """A small call matrix, where the judge runs in this process and the test is not marked `all_calls`."""
     if "all_calls" not in request.keywords:
         ask_few_calls(monkeypatch.setattr)
+
+
+@pytest.fixture
+def restored_registry() -> Iterator[None]:
+    """What is registered is gone after the test."""
+    mxspec.list_profiles()  # so that what comes with the libraries is there before
+    known: tuple[Any, ...] = (formats._blocks, formats._scales, formats._elements, profiles._profiles)
+    before = [dict(registry) for registry in known]
+    yield
+    for registry, kept in zip(known, before, strict=True):
+        registry.clear()
+        registry.update(kept)
 
 
 @pytest.hookimpl(tryfirst=True)

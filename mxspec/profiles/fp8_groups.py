@@ -1,4 +1,4 @@
-"""FP8 in groups of 128, as libraries quantize it: a floor, a division, and elements under the scale.
+"""FP8 in groups of 128, in whole rows and tensors, as libraries quantize it: a floor, a division, and elements under the scale.
 
 They differ in what is floored (the maximum, or the scale) and where, in whether 448 divides or its reciprocal multiplies, in
 whether elements are divided by the scale or multiplied by its reciprocal, and in what a NaN does. Code of torch computes
@@ -19,9 +19,11 @@ from mxspec.expressions import (
     M,
     Q,
     X,
+    bf16,
     ceil_pow2,
     const,
     exact,
+    f16,
     f32,
     fmax,
     fmin,
@@ -69,6 +71,8 @@ class _Group:
     unspecified: tuple[str, ...] = ()
     #: How a power of two is made; None: the scale is a float32.
     power: ScaleRule | None = None
+    #: The profile of which it is the path for 16-bit inputs.
+    variant_of: str | None = None
 
     def as_profile(self) -> Profile:
         """The profile."""
@@ -76,7 +80,7 @@ class _Group:
         return Profile(
             id=self.id, kind=Kind.DESCRIPTIVE, formats=self.formats, summary=self.summary, source=self.source, witness=self.witness,
             evidence=Evidence.MEASURED if self.witness else Evidence.READ, amax_nan=self.amax_nan,
-            dtypes=self.dtypes,
+            dtypes=self.dtypes, variant_of=self.variant_of,
             unspecified=self.unspecified,
             one_level=QuantizationSteps(
                 scale=self.power or stored, scaled=self.scaled, dequantize=f32.mul(Q, SF), element=self.element
@@ -154,9 +158,54 @@ _TE_POWERS = replace(
 )
 
 
+_ROW = ("fp8_e4m3-row-f32",)
+_TORCHAO = _Group(
+    "torchao-0.18/fp8-row/torch",
+    "amax / 448 in float32, 0 for zeros; elements divided by the scale and clamped, so that a row of zeros becomes NaN",
+    "torchao 0.18.0 wheel: torchao/quantization/quant_primitives.py _choose_scale_float8, _quantize_affine_float8; rows and tensors",
+    f32.div(AMAX, M), _DIVIDE, element=ElementRule(invalid_sign=1), formats=_ROW, dtypes=("float32",),
+)  # fmt: skip
+_WHOLE_NATIVE = replace(
+    _NATIVE,
+    id="vllm-0.33/fp8-row/native",
+    summary="amax / 448 in float32, not below 1 / (448 * 512); elements times 1 / scale, clamped",
+    source="vllm 0.33.0 wheel: vllm/model_executor/layers/quantization/input_quant_fp8.py QuantFP8.forward_native; tokens and tensors",
+    scaled=_MULTIPLY,
+    element=ElementRule(invalid_sign=1, under_nan_scale=0x7F),
+    formats=_ROW,
+    witness="",
+)
+
+
+def _in_16_bits(group: _Group) -> tuple[_Group, ...]:
+    """And its paths for 16-bit inputs: torch divides in the input's dtype."""
+    return (group, *(
+        replace(
+            group, id=f"{group.id}/{dtype}", summary=group.summary.replace("float32", dtype), value=domain.div(AMAX, M), dtypes=(dtype,),
+            variant_of=group.id,
+        )
+        for dtype, domain in (("float16", f16), ("bfloat16", bf16))
+    ))  # fmt: skip
+
+
+def _of_tensor(group: _Group) -> _Group:
+    """The same rule for a scale of the tensor."""
+    return replace(
+        group, id=group.id.replace("-row", "-tensor"), formats=tuple(f.replace("-row", "-tensor") for f in group.formats)
+    )  # fmt: skip
+
+
+#: The NaN of torch's maximum of a whole float32 tensor is negative.
+_TENSOR_NATIVE = replace(
+    _of_tensor(_WHOLE_NATIVE), element=ElementRule(invalid_sign=1, under_nan_scale=0xFF), dtypes=("float32",),
+    unspecified=("the sign of codes under a NaN scale in tensors of less than a vector",),
+)  # fmt: skip
+
+
 def _in_e5m2(group: _Group) -> _Group:
     return replace(
-        group, id=f"{group.id}/e5m2", summary=group.summary.replace("448", "57344"), formats=("fp8_e5m2-128-f32",)
+        group, id=f"{group.id}/e5m2", summary=group.summary.replace("448", "57344"),
+        formats=tuple(f.replace("e4m3", "e5m2") for f in group.formats),
     )  # fmt: skip
 
 
@@ -201,6 +250,13 @@ _GROUPS = (
     _TE_POWERS,
     _in_e5m2(_TE),
     _in_e5m2(_TE_POWERS),
+    *(made for group in (_TORCHAO, _in_e5m2(_TORCHAO)) for whole in (group, _of_tensor(group)) for made in _in_16_bits(whole)),
+    _WHOLE_NATIVE,
+    _TENSOR_NATIVE,
+    *(
+        replace(_TENSOR_NATIVE, id=f"{_TENSOR_NATIVE.id}/{d}", element=_WHOLE_NATIVE.element, dtypes=(d,), variant_of=_TENSOR_NATIVE.id)
+        for d in ("float16", "bfloat16")
+    ),
 )  # fmt: skip
 
 PROFILES = tuple(group.as_profile() for group in _GROUPS)

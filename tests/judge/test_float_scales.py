@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import mxspec
-from mxspec import formats, profiles
 from mxspec_conformance.judge.check import check
 
-from tests.few_calls import ask_few_calls
 from tests.transports import EXAMPLES, build_library
 
 TARGETS = Path(__file__).resolve().parents[1] / "targets"
@@ -104,17 +101,7 @@ WRONG: dict[str, tuple[Kernel, str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def few_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A few calls, and a registry that is as before after the test."""
-    ask_few_calls(monkeypatch.setattr)
-    mxspec.list_profiles()
-    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
-    before = [dict(registry) for registry in known]
-    yield
-    for registry, kept in zip(known, before, strict=True):
-        registry.clear()
-        registry.update(kept)
+pytestmark = pytest.mark.usefixtures("restored_registry")
 
 
 def judge(kernel: Kernel, profile: str = "deepgemm-2.6/fp8-128/float32") -> Any:

@@ -196,6 +196,34 @@ def _join(parts: list[Any], blocks: int, rows: int) -> Any:
     return np.concatenate(parts)[:blocks].reshape(rows, -1)
 
 
+class _Float8:
+    """FP8 with a float32 scale for each row, or column, and for the tensor; the library's quantizer for weights and activations."""
+
+    FORMATS = tuple(f"fp8_{e}-{w}-f32" for w in ("row", "tensor") for e in ("e4m3", "e5m2"))
+    DTYPES = ("float32", "float16", "bfloat16")
+
+    def __init__(self) -> None:
+        import torch
+        from torchao import quantization
+        from torchao.quantization import quant_primitives
+
+        self.VERSION = version("torchao")
+        self._torch, self._library, self._primitives = torch, quantization, quant_primitives
+        self._types: dict[str, Any] = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+    def quantize(self, x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
+        """Codes, and the scales of rows [rows, 1] or along another axis, or the one of the tensor."""
+        whole = self._library.PerTensor() if "tensor" in fmt else self._library.PerRow(dim=axis)
+        made = self._library.Float8Tensor.from_hp(to_torch(x), self._types[get_block(fmt).element.name], whole)
+        scales = made.scale.reshape(-1) if "tensor" in fmt else made.scale
+        return from_torch(made.qdata.view(self._torch.uint8)), from_torch(scales)
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str) -> Any:
+        """float32 values."""
+        data = to_torch(codes).view(self._types[get_block(fmt).element.name])
+        return from_torch(self._primitives._dequantize_affine_float8(data, to_torch(scales)))
+
+
 class _Products:
     """`torch.mm` of two MX tensors, emulated: both are dequantized in one dtype; NVFP4 weights with plain activations."""
 
@@ -298,6 +326,13 @@ def _on_gpu(mode: str) -> tuple[Adapter, ...]:
 
 ADAPTERS = (
     *map(_adapter, _MODES),
+    Adapter(
+        name="torchao-float8",
+        library=_LIBRARY,
+        about="torchao, FP8 by rows and tensors, eager",
+        make=_Float8,
+        profiles={fmt: f"torchao-0.18/{fmt[:3]}-{fmt.split('-')[1]}/torch" + "/e5m2" * ("e5m2" in fmt) for fmt in _Float8.FORMATS},
+    ),
     *(
         Adapter(
             name=f"torchao-products-{dtype}",

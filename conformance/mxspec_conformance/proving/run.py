@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.formats import get_block
+from mxspec.formats import get_rows
 from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Procedure, State, Workers, WorkItem, run_campaign, run_work_items
@@ -74,7 +74,7 @@ class _Proof(Procedure):
 
     def __init__(self, plan: Plan, timeout: float, in_process: bool, progress: Progress) -> None:
         self.wanted, self.timeout, self.in_process, self.progress = plan, timeout, in_process, progress
-        self.fmt = get_block(plan.fmt)
+        self.fmt = get_rows(plan.fmt)
         self.left_out: list[str] = []
         self.lanes: dict[str, Job] = {}
         self.pieces: list[WorkItem] = []

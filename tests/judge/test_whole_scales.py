@@ -1,0 +1,189 @@
+"""FP8 with one float32 scale for each row, or for the tensor: right kernels pass, wrong ones are found, whatever the shape of their input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import mxspec
+from mxspec_conformance.identification.target import identify
+from mxspec_conformance.judge.check import check
+
+from tests.transports import EXAMPLES
+
+ROW, TENSOR = "fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32"
+Floats = npt.NDArray[np.float32]
+ONE, LARGEST = np.float32(1), np.float32(448)
+LEAST = np.float32(1 / (448 * 512))
+pytestmark = pytest.mark.usefixtures("restored_registry")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A plain quantizer as vLLM writes it: a maximum, a division, a floor, elements times the reciprocal, a cast."""
+
+    fmt: str
+    #: Maxima of rows, from |x|; those of a tensor are alike.
+    amax: Callable[[Floats], Floats] = lambda m: m.max(axis=1)
+    magnitude: Callable[[Floats], Floats] = np.abs
+    scale: Callable[[Floats], Floats] = lambda a: np.maximum(a / LARGEST, LEAST)
+    placed: Callable[[Floats], Floats] = lambda s: s
+    stored: Callable[[Floats], Floats] = lambda s: s
+    scaled: Callable[[Floats, Floats], Floats] = lambda x, s: x * (ONE / s)
+    cast: Callable[[Floats], Any] = lambda q: np.clip(q, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+
+    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
+        rows = x.astype(np.float32)
+        with np.errstate(all="ignore"):
+            scales = self.placed(self.scale(self.amax(self.magnitude(rows)).astype(np.float32))).astype(np.float32)
+            quotients = self.scaled(rows, scales[:, None]).astype(np.float32)
+            codes = np.array(self.cast(quotients).view(np.uint8))
+        codes[np.isnan(scales)] = 0x7F if self.fmt == ROW else 0xFF  # NaN by the scale, and NaN by x86, are the profile's
+        codes[np.isinf(rows) & np.isinf(scales)[:, None]] = 0xFF
+        stored = self.stored(scales)
+        return codes, stored[:, None] if fmt == ROW else stored[0]
+
+
+def _of_tensor(m: Floats) -> Floats:
+    return np.full(len(m), m.max(), np.float32)
+
+
+ROWS = Kernel(ROW)
+TENSORS = Kernel(TENSOR, amax=_of_tensor)
+
+
+def _repeat(value: Any, m: Floats) -> Floats:
+    return np.full(len(m), value, np.float32)
+
+
+def _brain(values: Floats) -> Floats:
+    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def _clamp(q: Floats, largest: float) -> Any:
+    return np.clip(q, -largest, largest).astype(ml_dtypes.float8_e4m3fn)
+
+
+class _NeverReset:
+    """An atomic maximum that no call sets to zero again."""
+
+    def __init__(self) -> None:
+        self.known = np.float32(0)
+
+    def __call__(self, m: Floats) -> Floats:
+        self.known = np.fmax(self.known, m.max())
+        return _repeat(self.known, m)
+
+
+#: What is wrong in rows and tensors alike.
+BOTH: dict[str, dict[str, Any]] = {
+    "divided by 240": {"scale": lambda a: np.maximum(a / np.float32(240), LEAST)},
+    "inverse is stored": {"stored": lambda s: ONE / s},
+    "maximum of x": {"magnitude": lambda x: np.maximum(x, 0)},
+    "no floor": {"scale": lambda a: a / LARGEST},
+    "maximum floored at 1e-12": {"scale": lambda a: np.maximum(a, np.float32(1e-12)) / LARGEST},
+    "scale in bfloat16": {"stored": _brain},
+    "clamped at 240": {"cast": lambda q: _clamp(q, 240)},
+    "sign of zero lost": {"cast": lambda q: np.where(np.abs(q) <= 2.0**-10, 0, np.clip(q, -448, 448)).astype(ml_dtypes.float8_e4m3fn)},
+    "divided, not multiplied": {"scaled": lambda x, s: x / s},
+}
+WRONG: dict[str, Kernel] = {
+    **{f"row, {name}": replace(ROWS, **how) for name, how in BOTH.items()},
+    **{f"tensor, {name}": replace(TENSORS, **how) for name, how in BOTH.items()},
+    "scale of the row before": replace(ROWS, placed=lambda s: np.roll(s, 1)),
+    "scale of the tensor for each row": replace(ROWS, amax=_of_tensor),
+    "scale of the first row for all": replace(ROWS, placed=lambda s: _repeat(s[0], s)),
+    "maximum of the first 128 of a row": replace(ROWS, amax=lambda m: m[:, :128].max(axis=1)),
+    "maximum of the first 1024 of a row": replace(ROWS, amax=lambda m: m[:, :1024].max(axis=1)),
+    "the last of an odd row is not in the maximum": replace(ROWS, amax=lambda m: (m[:, : m.shape[1] // 8 * 8] if m.shape[1] > 8 else m).max(axis=1)),
+    "a NaN leaks into the rows behind": replace(ROWS, placed=lambda s: np.where(np.logical_or.accumulate(np.isnan(s)), np.float32(np.nan), s)),
+    "rows from 64 on have the scale of row 63": replace(ROWS, placed=lambda s: s[np.minimum(np.arange(len(s)), 63)]),
+    "maximum of the first row": replace(TENSORS, amax=lambda m: _repeat(m[0].max(), m)),
+    "maximum of the last row": replace(TENSORS, amax=lambda m: _repeat(m[-1].max(), m)),
+    "each row by its own maximum": replace(TENSORS, amax=lambda m: m.max(axis=1)),
+    "maximum of the first 4096": replace(TENSORS, amax=lambda m: _repeat(m.reshape(-1)[:4096].max(), m)),
+    "maximum of the first 128 columns": replace(TENSORS, amax=lambda m: _repeat(m[:, :128].max(), m)),
+    "the maximum of earlier calls": replace(TENSORS, amax=_NeverReset()),
+}  # fmt: skip
+
+
+def judge(kernel: Kernel, **options: Any) -> Any:
+    return check(SimpleNamespace(FORMATS=[kernel.fmt], quantize=kernel.quantize), in_process=True, **options)
+
+
+@pytest.mark.parametrize("kernel", [ROWS, TENSORS], ids=[ROW, TENSOR])
+def test_a_right_kernel_passes(kernel: Kernel) -> None:
+    report = judge(kernel)
+    assert (report.exit_code, report.formats[0].deviations) == (0, [])
+    assert report.formats[0].identical_to == [f"vllm-0.33/fp8-{kernel.fmt.split('-')[1]}/native"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_kernel_is_found(name: str) -> None:
+    kernel = WRONG[name]
+    assert judge(kernel, profile=f"vllm-0.33/fp8-{kernel.fmt.split('-')[1]}/native").exit_code == 1
+
+
+#: A quantizer by the model that takes torch's shapes: a scale for each row as [rows, 1] or [rows], one as [] or [1].
+MODEL = """
+import mxspec, numpy as np
+FORMATS = [mxspec.register_adjacent(name).name for name in ("fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32", "fp8_e5m2-row-f32")]
+def quantize(x, fmt):
+    t = mxspec.quantize(x, fmt, profile="torchao/" + ("fp8-tensor/torch" if "tensor" in fmt else "fp8-row/torch"))
+    scales = mxspec.decode(t.scales, "f32")
+    return t.codes, scales.reshape(-1)[:1] if "tensor" in fmt else scales[:, 0]
+def dequantize(codes, scales, fmt):
+    wanted = (1,) if "tensor" in fmt else (len(codes), 1)
+    assert scales.shape == wanted and scales.dtype == np.float32, (scales.shape, scales.dtype)
+    return mxspec.dequantize(codes, np.broadcast_to(scales.reshape(-1, 1), (len(codes), 1)), fmt)
+"""
+
+
+@pytest.mark.parametrize("transport", ["process", "file"])
+def test_whole_scales_go_over_transports(transport: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL, encoding="utf-8")
+    report = check(str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}", quick=True)
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
+    assert [f.identical_to for f in report.formats] == [[f"torchao-0.18/fp8-{w}"] for w in ("row/torch", "tensor/torch", "row/torch/e5m2")]
+
+
+def test_it_is_identified() -> None:
+    result = identify(
+        SimpleNamespace(FORMATS=[ROW, TENSOR], quantize=lambda x, fmt: (ROWS if fmt == ROW else TENSORS).quantize(x, fmt)), in_process=True
+    )
+    assert [f.identical for f in result] == [["vllm-0.33/fp8-row/native"], ["vllm-0.33/fp8-tensor/native"]]
+
+
+def test_the_axis_of_a_row_is_judged() -> None:
+    """Columns are rows of the transposed matrix; one that takes the scales of rows all the same is found."""
+
+    def along(x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
+        t = mxspec.quantize(x, fmt, axis=axis, profile="vllm-0.33/fp8-row/native")
+        return t.codes, mxspec.decode(t.scales, "f32")
+
+    def wrong(x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
+        codes, scales = along(x, fmt, axis)
+        return codes, np.roll(scales, 1, axis=-1)
+
+    for kernel, expected in ((along, {"pass"}), (wrong, {"fail"})):
+        report = check(SimpleNamespace(FORMATS=[ROW], quantize=kernel), in_process=True, only="quantize/*/axis")
+        assert {r.verdict for r in report.requirements} == expected
+
+
+def test_products_and_fused_quantizers_need_blocks() -> None:
+    mxspec.register_adjacent(ROW)
+    module = SimpleNamespace(OPERANDS=[{"a": ROW, "b": ROW}], matmul=lambda a, b, out_dtype: None)
+    with pytest.raises(
+        Exception, match="has one scale for each whole row; products that are judged take formats with blocks of a fixed length"
+    ):
+        check(module, in_process=True)
