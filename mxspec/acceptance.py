@@ -54,7 +54,7 @@ LOWEST_FROM: dict[Rounding, tuple[float, bool]] = {
 def fold_zeros(fmt: ScalarFormat) -> Codes:
     """For each of 256 codes the code itself, negative zero made positive; read-only."""
     fold = np.arange(256, dtype=np.uint8)
-    if fmt.signed and not fmt.twos_complement:
+    if fmt.has_minus_zero:
         fold[fmt.sign_bit] = 0
     fold.flags.writeable = False
     return fold

@@ -21,6 +21,7 @@ from mxspec.expressions import (
     X,
     bf16,
     ceil_pow2,
+    clamp,
     const,
     exact,
     f16,
@@ -188,24 +189,36 @@ def _in_16_bits(group: _Group) -> tuple[_Group, ...]:
     ))  # fmt: skip
 
 
-def _of_tensor(group: _Group) -> _Group:
-    """The same rule for a scale of the tensor."""
-    return replace(
-        group, id=group.id.replace("-row", "-tensor"), formats=tuple(f.replace("-row", "-tensor") for f in group.formats)
-    )  # fmt: skip
+def _of(group: _Group, what: str) -> _Group:
+    """The same rule for a scale of the tensor, or of 128."""
+    return replace(group, id=group.id.replace("-row", f"-{what}"), formats=tuple(f.replace("-row", f"-{what}") for f in group.formats))
 
 
 #: The NaN of torch's maximum of a whole float32 tensor is negative.
 _TENSOR_NATIVE = replace(
-    _of_tensor(_WHOLE_NATIVE), element=ElementRule(invalid_sign=1, under_nan_scale=0xFF), dtypes=("float32",),
+    _of(_WHOLE_NATIVE, "tensor"), element=ElementRule(invalid_sign=1, under_nan_scale=0xFF), dtypes=("float32",),
     unspecified=("the sign of codes under a NaN scale in tensors of less than a vector",),
 )  # fmt: skip
 
 
-def _in_e5m2(group: _Group) -> _Group:
+#: The largest values of other elements.
+_TOPS = {"e5m2": "57344", "e4m3fnuz": "240", "e5m2fnuz": "57344"}
+
+
+def _in(group: _Group, element: str, top: str) -> _Group:
     return replace(
-        group, id=f"{group.id}/e5m2", summary=group.summary.replace("448", "57344"),
-        formats=tuple(f.replace("e4m3", "e5m2") for f in group.formats),
+        group, id=f"{group.id}/{element}", summary=group.summary.replace("448", top),
+        formats=tuple(f.replace("e4m3", element) for f in group.formats),
+    )  # fmt: skip
+
+
+def _to_224(group: _Group) -> _Group:
+    """On an MI300, whose largest value is 240, of which vLLM uses 224."""
+    least = f32.div(ONE, const(224 * 512))
+    return replace(
+        _in(group, "e4m3fnuz", "224"), value=maximum(f32.div(AMAX, const(224)), least), scaled=clamp(group.scaled, const(-224), const(224)),
+        element=ElementRule(), witness="", source=f"{group.source}; utils/quant_utils.py get_fp8_min_max",
+        unspecified=(),
     )  # fmt: skip
 
 
@@ -248,11 +261,16 @@ _GROUPS = (
     _SGLANG,
     _TE,
     _TE_POWERS,
-    _in_e5m2(_TE),
-    _in_e5m2(_TE_POWERS),
-    *(made for group in (_TORCHAO, _in_e5m2(_TORCHAO)) for whole in (group, _of_tensor(group)) for made in _in_16_bits(whole)),
+    _in(_TE, "e5m2", _TOPS["e5m2"]),
+    _in(_TE_POWERS, "e5m2", _TOPS["e5m2"]),
+    *(
+        made
+        for group in (_TORCHAO, *(_in(_TORCHAO, element, top) for element, top in _TOPS.items())) for what in ("row", "tensor", "128")
+        for made in _in_16_bits(_of(group, what))
+    ),
     _WHOLE_NATIVE,
     _TENSOR_NATIVE,
+    *map(_to_224, (_NATIVE, _WHOLE_NATIVE, _TENSOR_NATIVE)),
     *(
         replace(_TENSOR_NATIVE, id=f"{_TENSOR_NATIVE.id}/{d}", element=_WHOLE_NATIVE.element, dtypes=(d,), variant_of=_TENSOR_NATIVE.id)
         for d in ("float16", "bfloat16")

@@ -197,31 +197,38 @@ def _join(parts: list[Any], blocks: int, rows: int) -> Any:
 
 
 class _Float8:
-    """FP8 with a float32 scale for each row, or column, and for the tensor; the library's quantizer for weights and activations."""
+    """FP8 with float32 scales for groups of 128, each row, or column, and the tensor; the library's quantizer for weights and activations."""
 
-    FORMATS = tuple(f"fp8_{e}-{w}-f32" for w in ("row", "tensor") for e in ("e4m3", "e5m2"))
+    FORMATS = tuple(f"fp8_{e}-{w}-f32" for w in ("row", "tensor", "128") for e in ("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"))
     DTYPES = ("float32", "float16", "bfloat16")
 
     def __init__(self) -> None:
         import torch
         from torchao import quantization
-        from torchao.quantization import quant_primitives
+        from torchao.quantization import granularity, quant_primitives
 
         self.VERSION = version("torchao")
         self._torch, self._library, self._primitives = torch, quantization, quant_primitives
-        self._types: dict[str, Any] = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+        self._granularity: Any = granularity
+
+    def _type(self, fmt: str) -> Any:
+        name = get_block(fmt).element.name
+        return getattr(self._torch, f"float8_{name}fn" if name == "e4m3" else f"float8_{name}")
 
     def quantize(self, x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
         """Codes, and the scales of rows [rows, 1] or along another axis, or the one of the tensor."""
-        whole = self._library.PerTensor() if "tensor" in fmt else self._library.PerRow(dim=axis)
-        made = self._library.Float8Tensor.from_hp(to_torch(x), self._types[get_block(fmt).element.name], whole)
-        scales = made.scale.reshape(-1) if "tensor" in fmt else made.scale
+        whole = fmt.split("-")[1]
+        if whole == "128":
+            kind = self._granularity.PerBlock([1, 128] if axis in (-1, 1) else [128, 1])
+        else:
+            kind = self._granularity.PerTensor() if whole == "tensor" else self._granularity.PerRow(dim=axis)
+        made = self._library.Float8Tensor.from_hp(to_torch(x), self._type(fmt), kind)
+        scales = made.scale.reshape(-1) if whole == "tensor" else made.scale
         return from_torch(made.qdata.view(self._torch.uint8)), from_torch(scales)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str) -> Any:
         """float32 values."""
-        data = to_torch(codes).view(self._types[get_block(fmt).element.name])
-        return from_torch(self._primitives._dequantize_affine_float8(data, to_torch(scales)))
+        return from_torch(self._primitives._dequantize_affine_float8(to_torch(codes).view(self._type(fmt)), to_torch(scales)))
 
 
 class _Products:
@@ -294,6 +301,11 @@ def _follow_nvfp4(path: str) -> dict[str, str]:
     return {"nvfp4": f"torchao-0.18/nvfp4/{path}"}
 
 
+def _follow_float8(fmt: str) -> str:
+    element, whole, _ = fmt.removeprefix("fp8_").split("-")
+    return f"torchao-0.18/fp8-{whole}/torch" + f"/{element}" * (element != "e4m3")
+
+
 def _adapter(mode: str) -> Adapter:
     """A scale mode; NVFP4, which has none, is called in one of them."""
     main = mode == "floor"
@@ -329,9 +341,9 @@ ADAPTERS = (
     Adapter(
         name="torchao-float8",
         library=_LIBRARY,
-        about="torchao, FP8 by rows and tensors, eager",
+        about="torchao, FP8 by rows, tensors and groups, eager",
         make=_Float8,
-        profiles={fmt: f"torchao-0.18/{fmt[:3]}-{fmt.split('-')[1]}/torch" + "/e5m2" * ("e5m2" in fmt) for fmt in _Float8.FORMATS},
+        profiles={fmt: _follow_float8(fmt) for fmt in _Float8.FORMATS},
     ),
     *(
         Adapter(

@@ -185,12 +185,12 @@ def explain(
         raise ValueError("pass either VALUES or --file")
     if file is None and (row is not None or block is not None):
         raise ValueError(f"--{'block' if row is None else 'row'} names a place in the file of --file; VALUES are one block")
+    register_named([format_name])
     if format_name in ELEMENTS or format_name in SCALES:
         if file is not None or profile or against or tensor_scale or lane is not None:
             raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
         _explain_numbers(format_name, values, rounding, as_json=as_json)
         return
-    register_named([format_name])
     if format_name not in BLOCKS:
         raise ValueError(
             f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, and for scalars {', '.join([*ELEMENTS, *SCALES])}"
