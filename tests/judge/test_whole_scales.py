@@ -40,6 +40,8 @@ class Kernel:
     stored: Callable[[Floats], Floats] = lambda s: s
     scaled: Callable[[Floats, Floats], Floats] = lambda x, s: x * (ONE / s)
     cast: Callable[[Floats], Any] = lambda q: np.clip(q, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    #: Whether a NaN has no sign, as on a GPU.
+    positive: bool = False
 
     def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
         rows = x.astype(np.float32)
@@ -47,8 +49,9 @@ class Kernel:
             scales = self.placed(self.scale(self.amax(self.magnitude(rows)).astype(np.float32))).astype(np.float32)
             quotients = self.scaled(rows, scales[:, None]).astype(np.float32)
             codes = np.array(self.cast(quotients).view(np.uint8))
-        codes[np.isnan(scales)] = 0x7F if self.fmt == ROW else 0xFF  # NaN by the scale, and NaN by x86, are the profile's
-        codes[np.isinf(rows) & np.isinf(scales)[:, None]] = 0xFF
+        codes[np.isinf(rows) & np.isinf(scales)[:, None]] = 0xFF  # NaN by x86
+        if self.positive:
+            codes[np.isnan(quotients)] = 0x7F
         stored = self.stored(scales)
         return codes, stored[:, None] if fmt == ROW else stored[0]
 
@@ -125,6 +128,35 @@ def test_a_right_kernel_passes(kernel: Kernel) -> None:
     report = judge(kernel)
     assert (report.exit_code, report.formats[0].deviations) == (0, [])
     assert report.formats[0].identical_to == [f"vllm-0.33/fp8-{kernel.fmt.split('-')[1]}/native"]
+
+
+_TWELVE, _INVERSE = np.float32(1e-12), ONE / LARGEST
+#: Ways to scale that libraries have: (scale, scaled elements), and whose it is.
+STYLES: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats, Floats], Floats]]] = {
+    "torchao-0.18/fp8-{}/torch": (lambda a: a / LARGEST, lambda x, s: x / s),
+    "torchao-0.18/fp8-{}/torch-cuda": (lambda a: a * _INVERSE, lambda x, s: x / s),
+    "vllm-0.33/fp8-{}/native-cuda": (lambda a: np.maximum(a * _INVERSE, LEAST), lambda x, s: x * (ONE / s)),
+    "sglang-0.5/fp8-{}/torch": (lambda a: np.maximum(a, _TWELVE) / LARGEST, lambda x, s: x / s),
+    "sglang-0.5/fp8-{}/torch-rocm": (lambda a: np.maximum(a, _TWELVE) * _INVERSE, lambda x, s: x / s),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kernel", [ROWS, TENSORS], ids=[ROW, TENSOR])
+def test_no_style_is_accused(kernel: Kernel, style: str) -> None:
+    """Whoever writes it so; which NaN comes back for a NaN is the library's own."""
+    scale, scaled = STYLES[style]
+    report = judge(replace(kernel, scale=scale, scaled=scaled, positive=not style.endswith("torchao-0.18/fp8-{}/torch")))
+    assert {r.id.split("/")[2] for r in report.requirements if r.verdict not in ("pass", "unsupported")} <= {"nan"}
+    assert report.formats[0].judged_against == style.format(kernel.fmt.split("-")[1])
+
+
+def test_the_inverse_of_a_multiplier_is_not_accused() -> None:
+    report = judge(
+        replace(ROWS, scale=lambda a: LARGEST / np.maximum(a, _TWELVE), stored=lambda s: ONE / s, scaled=lambda x, s: x * s),
+        only="quantize/*/[!ni]*",
+    )
+    assert (report.exit_code, report.formats[0].judged_against) == (0, "fbgemm-gemm/fp8-row/torch")
 
 
 @pytest.mark.parametrize("name", WRONG)
