@@ -17,6 +17,7 @@ import pytest
 import mxspec
 from mxspec_conformance.identification.target import identify
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.proving.run import Plan, prove
 
 from tests.transports import EXAMPLES
 
@@ -194,6 +195,23 @@ def test_it_is_identified() -> None:
         SimpleNamespace(FORMATS=[ROW, TENSOR], quantize=lambda x, fmt: (ROWS if fmt == ROW else TENSORS).quantize(x, fmt)), in_process=True
     )
     assert [f.identical for f in result] == [["vllm-0.33/fp8-row/native"], ["vllm-0.33/fp8-tensor/native"]]
+
+
+def test_sixteen_bit_numbers_that_come_as_float32_are_proven_so() -> None:
+    """By the profile of float32, and not by the library's path for 16-bit inputs, which rounds the scale to them."""
+
+    def quantize(x: Any, fmt: str) -> tuple[Any, Any]:
+        assert x.dtype == np.float32
+        t = mxspec.quantize(x, fmt, profile="torchao-0.18/fp8-row/torch")
+        return t.codes, mxspec.decode(t.scales, "f32")
+
+    mxspec.register_adjacent(ROW)
+    report = prove(
+        SimpleNamespace(FORMATS=[ROW], quantize=quantize),
+        Plan(fmt=ROW, profile="torchao-0.18/fp8-row/torch", part=(1, 400)),
+        in_process=True,
+    )
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
 
 
 def test_the_axis_of_a_row_is_judged() -> None:

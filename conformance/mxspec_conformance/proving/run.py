@@ -129,7 +129,8 @@ class _Proof(Procedure):
         j = job("float32")
         if capabilities.repeats and takes("quantize"):
             for dtype in self.wanted.dtypes:
-                own = find_variant(profile, dtype)
+                # The numbers of a dtype that is not offered are handed over as float32.
+                own = find_variant(profile, dtype if dtype in capabilities.dtypes or "float32" not in profile.dtypes else "float32")
                 if own is None or name_obstacle(own, two_level=tensor is not None) is not None:
                     continue
                 pair = job(dtype, own)
