@@ -141,6 +141,6 @@ def test_float_scales_go_over_every_transport(transport: str, tmp_path: Path) ->
         target = str(build_library(TARGETS / "float_scales.cpp", tmp_path / "libfloat.so"))
     else:
         target = str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}"
-    report = check(target)
+    report = check(target, formats=[FMT])
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert [f.identical_to for f in report.formats] == [["vllm-0.33/fp8-128/native"]]

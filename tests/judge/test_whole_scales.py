@@ -19,8 +19,9 @@ from mxspec_conformance.identification.target import identify
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.proving.run import Plan, prove
 
-from tests.transports import EXAMPLES
+from tests.transports import EXAMPLES, build_library
 
+TARGETS = Path(__file__).resolve().parents[1] / "targets"
 ROW, TENSOR = "fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32"
 Floats = npt.NDArray[np.float32]
 ONE, LARGEST = np.float32(1), np.float32(448)
@@ -181,6 +182,13 @@ def dequantize(codes, scales, fmt):
 """
 
 
+def test_a_shared_library_has_rows_and_tensors(tmp_path: Path) -> None:
+    """Scales are as many floats as there are rows, or one."""
+    report = check(str(build_library(TARGETS / "float_scales.cpp", tmp_path / "libfloat.so")), formats=[ROW, TENSOR], quick=True)
+    assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
+    assert [f.identical_to for f in report.formats] == [["vllm-0.33/fp8-row/native"], ["vllm-0.33/fp8-tensor/native"]]
+
+
 @pytest.mark.parametrize("transport", ["process", "file"])
 def test_whole_scales_go_over_transports(transport: str, tmp_path: Path) -> None:
     path = tmp_path / "model.py"
@@ -188,6 +196,22 @@ def test_whole_scales_go_over_transports(transport: str, tmp_path: Path) -> None
     report = check(str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}", quick=True)
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert [f.identical_to for f in report.formats] == [[f"torchao-0.18/fp8-{w}"] for w in ("row/torch", "tensor/torch", "row/torch/e5m2")]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_rows_go_into_the_shapes_that_a_target_takes(declared: bool) -> None:
+    """Those of 128 are filled up with zeros, a tensor with rows of them; what is declared is asked, what is not is found."""
+
+    def take(x: Any) -> Any:
+        if x.shape[1] % 256 or x.shape[0] % 16:
+            raise ValueError("k is no multiple of 256, or rows none of 16")
+        return x
+
+    module = SimpleNamespace(FORMATS=[ROW, TENSOR], quantize=lambda x, fmt: (ROWS if fmt == ROW else TENSORS).quantize(take(x), fmt))
+    if declared:
+        module.SHAPES = {"k": 256, "rows": 16}
+    report = check(module, in_process=True)
+    assert {r.verdict for r in report.requirements} == {"pass"}
 
 
 def test_it_is_identified() -> None:

@@ -344,8 +344,9 @@ def judge_first_call(calls: BlockCalls) -> None:
         return
     label, text = "the first calls of all, again", ""
     if calls.make_workload([Way(calls.pools[0])]).keeps("state", quick=True):
+        session = getattr(calls.session, "inner", calls.session)  # as they were made, before any was laid into other shapes
         for call in first:
-            answer = run_once(partial(calls.session.call, call.function, *call.arguments, **call.options))
+            answer = run_once(partial(session.call, call.function, *call.arguments, **call.options))
             if isinstance(answer, NoAnswer):
                 calls.scorecard.count_no_answer("state", label, answer)
                 return
