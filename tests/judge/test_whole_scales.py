@@ -254,6 +254,23 @@ def test_the_axis_of_a_row_is_judged() -> None:
         assert {r.verdict for r in report.requirements} == expected
 
 
+@pytest.mark.parametrize("wrong", [None, "scales", "random_bits"])
+def test_given_scales_and_random_bits_stay_with_their_rows(wrong: str | None) -> None:
+    def quantize(x: Any, fmt: str, scales: Any = None, random_bits: Any = None, axis: int = -1) -> tuple[Any, Any]:
+        given = {}
+        if scales is not None:
+            assert scales.shape == ((len(x), 1) if axis in (-1, 1) else (1, x.shape[1]))
+            given["scales"] = np.roll(scales, 1) if wrong == "scales" else scales
+        if random_bits is not None:
+            given["random_bits"] = np.roll(random_bits, 1) if wrong == "random_bits" else random_bits
+        t = mxspec.quantize(x, fmt, profile="vllm-0.33/fp8-row/native", axis=axis, **given)
+        return t.codes, mxspec.decode(t.scales, "f32")
+
+    report = check(SimpleNamespace(FORMATS=[ROW], quantize=quantize), in_process=True, quick=True)
+    failing = {r.id.split("/")[2] for r in report.requirements if r.verdict not in ("pass", "unsupported")}
+    assert failing == {None: set(), "scales": {"given-scale"}, "random_bits": {"random-bits"}}[wrong]
+
+
 def test_products_and_fused_quantizers_need_blocks() -> None:
     mxspec.register_adjacent(ROW)
     module = SimpleNamespace(OPERANDS=[{"a": ROW, "b": ROW}], matmul=lambda a, b, out_dtype: None)

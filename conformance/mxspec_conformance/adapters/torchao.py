@@ -19,6 +19,7 @@ from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library, Profiles
+from mxspec_conformance.targets.interface import quantized_shapes
 
 _MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 _BLOCK, _NVFP4_BLOCK = 32, 16
@@ -218,6 +219,8 @@ class _Float8:
     def quantize(self, x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
         """Codes, and the scales of rows [rows, 1] or along another axis, or the one of the tensor."""
         whole = fmt.split("-")[1]
+        if axis not in (-2, -1, 0, 1):
+            raise ValueError(f"axis = {axis}; a matrix has the axes 0 and 1")
         if whole == "128":
             kind = self._granularity.PerBlock([1, 128] if axis in (-1, 1) else [128, 1])
         else:
@@ -227,7 +230,9 @@ class _Float8:
         return from_torch(made.qdata.view(self._torch.uint8)), from_torch(scales)
 
     def dequantize(self, codes: Any, scales: Any, fmt: str) -> Any:
-        """float32 values."""
+        """float32 values. The library's function takes scales of groups of any size; these are the format's."""
+        if "tensor" not in fmt and scales.shape != quantized_shapes(codes.shape, get_block(fmt))[1]:
+            raise ValueError(f"scales have shape {scales.shape}, which is not {fmt}'s for codes of shape {codes.shape}")
         return from_torch(self._primitives._dequantize_affine_float8(to_torch(codes).view(self._type(fmt)), to_torch(scales)))
 
 

@@ -26,6 +26,37 @@ _NO_LIMITS = ShapeLimits()
 Unlay = Callable[[Any], Any]
 
 
+class _Upright:
+    """A session whose calls are turned: blocks that lie along the last axis here lie along the first one there."""
+
+    def __init__(self, inner: TargetSession, axis: int) -> None:
+        self.inner, self.axis = inner, axis
+        self.capabilities: Capabilities = inner.capabilities
+        self.transport = inner.transport
+
+    def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
+        """One call; raises CallError."""
+        return _turn(self.inner.call(function, *_turn(args), **{n: _turn(v) for n, v in kwargs.items()}, axis=self.axis))
+
+    def close(self) -> None:
+        """Nothing: it is the inner one's."""
+
+
+def _turn(value: Any) -> Any:
+    """A matrix transposed, also within a tuple; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(map(_turn, value))
+    return np.ascontiguousarray(value.T) if isinstance(value, np.ndarray) and value.ndim == 2 else value
+
+
+def _is_upright(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
+    """Whether a call holds whole blocks along the first axis, in a format in which what lies along an axis has one scale."""
+    if options.get("axis") not in (0, -2) or options.get("pad") or options.get("block") is not None:
+        return False
+    block, shape = get_block(args[1]), args[0].shape
+    return block.extent is not Extent.BLOCK and len(shape) == 2 and shape[0] % block.k == 0
+
+
 class FittedSession:
     """A session whose calls of `quantize` and `dequantize` are laid into shapes that the target takes.
 
@@ -58,9 +89,12 @@ class FittedSession:
         while isinstance(words[at], str) and words[at] in _NESTED:  # a verb may hold a verb
             verb, at = words[at], at + _NESTED[words[at]] + 1
         name, head, given = words[at], words[: at + 1], words[at + 1 :]
-        if name not in ("quantize", "dequantize") or _is_bound(kwargs):
-            return self.inner.call(function, *args, **kwargs)
         calls = given if verb in _PAIRS else (given,)
+        if name == "quantize" and _is_upright(calls[0], kwargs):
+            turned = {n: _turn(v) for n, v in kwargs.items() if n != "axis"}
+            return _turn(FittedSession(_Upright(self.inner, kwargs["axis"]), {}).call(*_turn(words), **turned))
+        if name not in ("quantize", "dequantize") or _is_bound(name, calls[0], kwargs):
+            return self.inner.call(function, *args, **kwargs)
         if any(len(_split_tensors(name, each)) > 1 for each in calls):
             return self._call_each(head, verb, calls, kwargs)
         kwargs = self._lay_words(name, calls[0], kwargs)
@@ -93,7 +127,7 @@ class FittedSession:
         return any(wrote), any(changed), _join_tensors(name, asked, found[:count])
 
     def _lay_call(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        if name not in ("quantize", "dequantize") or _is_bound(options):
+        if name not in ("quantize", "dequantize") or _is_bound(name, args, options):
             return name, args, options
         if len(tensors := _split_tensors(name, args)) > 1:  # threads, where no answer comes back
             options = {n: _take_block(v, 0, len(tensors)) if n in ("random_bits", "scales") else v for n, v in options.items()}
@@ -119,9 +153,10 @@ class FittedSession:
         return self.limits.get(name, _NO_LIMITS)
 
 
-def _is_bound(options: Mapping[str, Any]) -> bool:
+def _is_bound(name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
     """Whether a call's shape means more than its blocks."""
-    return options.get("axis", -1) != -1 or bool(options.get("pad")) or options.get("block") is not None
+    whole = get_block(args[1 if name == "quantize" else 2]).extent is not Extent.BLOCK
+    return options.get("axis", -1) not in ((-1, 1) if whole else (-1,)) or bool(options.get("pad")) or options.get("block") is not None
 
 
 def _unlay_last(unlay: Unlay, first: tuple[Any, ...], second: tuple[Any, ...], answer: Any) -> Any:

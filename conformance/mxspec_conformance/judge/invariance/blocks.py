@@ -71,12 +71,10 @@ class Way:
     def place(self, shape: Shape, salt: int) -> Places:
         """Blocks [lines, blocks of a line] for a call of a shape in blocks, or in tiles."""
         rows, wide = shape
-        if self.pool.fmt.extent is not Extent.BLOCK and self.options.get("axis", -1) != -1:
-            rows, wide = rows * wide, 1  # one scale for all along the axis
         if self.tiles is not None:
             chosen = self.tiles[draw_places(rows * wide, len(self.tiles), salt)].reshape(rows, wide, -1)
             return chosen.transpose(0, 2, 1).reshape(-1, wide)
-        place = self.pool.draw(rows * wide, salt, rows).reshape(rows, wide)
+        place = self.pool.draw(rows * wide, salt, rows).reshape(shape)
         if self.ends is not None and self.end:
             place[:, -1] = self.ends[draw_places(rows, len(self.ends), salt)]
         return place
