@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from mxspec.blocks import quantize_rows
 from mxspec.elements import decode_codes
-from mxspec.formats import BlockFormat, ElementFormat, ScalarFormat
+from mxspec.formats import F32, BlockFormat, ElementFormat, ScalarFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec.rounding import Overflow, Rounding
 
@@ -54,7 +54,7 @@ LOWEST_FROM: dict[Rounding, tuple[float, bool]] = {
 def fold_zeros(fmt: ScalarFormat) -> Codes:
     """For each of 256 codes the code itself, negative zero made positive; read-only."""
     fold = np.arange(256, dtype=np.uint8)
-    if fmt.signed and not fmt.twos_complement:
+    if fmt.has_minus_zero:
         fold[fmt.sign_bit] = 0
     fold.flags.writeable = False
     return fold
@@ -167,6 +167,8 @@ def legal_rows(
 ) -> tuple[LegalRow, ...]:
     """All legal answers for one block [k], the canonical one (scale, codes) first."""
     canonical = exact_row(scale, codes)
+    if profile.unspecified_nan_block_codes and fmt.scale == F32 and flag_nan_codes(scale, fmt.scale):
+        return (canonical, with_any_codes(scale, len(x)))
     if profile.kind is not Kind.NORMATIVE or not fmt.is_mx:
         return (canonical,)
     k = len(x)

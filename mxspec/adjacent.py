@@ -12,7 +12,24 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from mxspec.expressions import ONE, Expr, S, substitute
-from mxspec.formats import BLOCKS, E2M1, E4M3, E5M2, E8M0, F32, UE4M3, UE5M3, BlockFormat, register_block, register_scalar
+from mxspec.formats import (
+    BLOCKS,
+    E2M1,
+    E4M3,
+    E4M3FNUZ,
+    E5M2,
+    E5M2FNUZ,
+    E8M0,
+    ELEMENTS,
+    F32,
+    UE4M3,
+    UE5M3,
+    BlockFormat,
+    ElementFormat,
+    Extent,
+    register_block,
+    register_scalar,
+)
 from mxspec.profiles import Profile, QuantizationSteps, find_profile, get_profile, list_waiting, register_profile
 from mxspec.suggestions import matches_short, refuse_name
 
@@ -55,6 +72,14 @@ def _without_scale(profile: Profile) -> QuantizationSteps:
     return replace(steps, scale=scale, scaled=one(steps.scaled), dequantize=one(steps.dequantize))
 
 
+def _fp8(element: ElementFormat, extent: Extent, source: str) -> Adjacent:
+    """FP8 with one float32 scale for each group of 128, or whole row, or tensor; vectors have rows of 128."""
+    grouped = extent is Extent.BLOCK
+    shapes = ((1, 128), (128, 128)) if grouped else ((1, 128),)
+    name = f"fp8_{element.name}-{128 if grouped else extent}-f32"
+    return Adjacent(BlockFormat(name=name, element=element, scale=F32, k=128, shapes=shapes, extent=extent), source)
+
+
 _ENTRIES = (
     Adjacent(
         BlockFormat(name="mxfp4-16", element=E2M1, scale=E8M0, k=16, shapes=((1, 16),)),
@@ -65,11 +90,21 @@ _ENTRIES = (
         "DeepSeek's blockwise FP8 with UE8M0 scales: 1 x 128 for activations, 128 x 128 for weights (DeepGEMM)",
     ),
     Adjacent(BlockFormat(name="fp8_e5m2-128", element=E5M2, scale=E8M0, k=128, shapes=((1, 128), (128, 128))), "the same with E5M2"),
-    Adjacent(
-        BlockFormat(name="fp8_e4m3-128-f32", element=E4M3, scale=F32, k=128, shapes=((1, 128), (128, 128))),
+    _fp8(
+        E4M3,
+        Extent.BLOCK,
         "DeepSeek's blockwise FP8 with float32 scales, 1 x 128 and 128 x 128: vLLM, SGLang, DeepGEMM, Transformer Engine",
     ),
-    Adjacent(BlockFormat(name="fp8_e5m2-128-f32", element=E5M2, scale=F32, k=128, shapes=((1, 128), (128, 128))), "the same with E5M2"),
+    _fp8(E5M2, Extent.BLOCK, "the same with E5M2"),
+    _fp8(E4M3, Extent.ROW, "a scale for each row, or token: torchao Float8 row-wise, torch._scaled_mm, vLLM, FBGEMM quantize_fp8_row"),
+    _fp8(E5M2, Extent.ROW, "the same with E5M2"),
+    _fp8(E4M3, Extent.TENSOR, "one scale: torchao Float8 tensor-wise, vLLM scaled_fp8_quant, Transformer Engine's current scaling"),
+    _fp8(E5M2, Extent.TENSOR, "the same with E5M2"),
+    *(
+        _fp8(element, extent, "the same with the fnuz elements of AMD's MI300: vLLM, SGLang, FBGEMM and torchao on ROCm")
+        for element in (E4M3FNUZ, E5M2FNUZ)
+        for extent in Extent
+    ),
     Adjacent(
         BlockFormat(name="mxfp4-32x32", element=E2M1, scale=E8M0, k=32, shapes=((1, 32), (32, 32))),
         "AMD Quark per_block; Huawei CANN DynamicMxQuant; rows of 32 are OCP's MXFP4, tiles are not",
@@ -101,8 +136,9 @@ _ENTRIES = (
     ),
 )
 
-#: The forms by name.
+#: The forms by name, and their elements.
 ADJACENT: MappingProxyType[str, Adjacent] = MappingProxyType({entry.block.name: entry for entry in _ENTRIES})
+_ELEMENTS = {entry.block.element.name: entry.block.element for entry in _ENTRIES}
 
 
 def register_adjacent(name: str) -> BlockFormat:
@@ -119,7 +155,8 @@ def register_adjacent(name: str) -> BlockFormat:
     if entry is None:
         raise refuse_name(name, f"unknown adjacent format {name!r}; known are {', '.join(ADJACENT)}", ADJACENT)
     profiles = entry.profiles  # while it is not registered
-    register_scalar(entry.block.scale)
+    for part in (entry.block.scale, entry.block.element):
+        register_scalar(part)
     register_block(entry.block)
     for profile in profiles:
         register_profile(profile)
@@ -137,7 +174,9 @@ def find_any_profile(name: str, fmt: str | None = None) -> Profile:
 
 
 def register_named(names: Iterable[object]) -> None:
-    """Register those of the names that are adjacent forms and are not taken; others are left to the caller."""
+    """Register those of the names that are adjacent forms, or their elements, and are not taken; others are left to the caller."""
     for name in names:
         if isinstance(name, str) and name in ADJACENT and name not in BLOCKS:
             register_adjacent(name)
+        elif isinstance(name, str) and name in _ELEMENTS and name not in ELEMENTS:
+            register_scalar(_ELEMENTS[name])

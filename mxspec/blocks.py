@@ -14,7 +14,7 @@ from mxspec.blocktensor import BlockTensor
 from mxspec.dequantizing import check_axis, dequantize_arrays, dequantize_rows
 from mxspec.elements import Codes, Float32s, ScaleCodes, as_float32
 from mxspec.expressions import AMAX, Op, evaluate, leaves
-from mxspec.formats import BlockFormat, BlockName, ElementFormat, get_block
+from mxspec.formats import BlockFormat, BlockName, ElementFormat, Extent, get_block
 from mxspec.inputs import check_flag
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import AmaxNan, ElementRule, ErrorNorm, ErrorOrder, Profile, QuantizationSteps, ScaleRule
@@ -300,6 +300,7 @@ def quantize(
         fmt: A block format or its name, such as "mxfp4".
         profile: A profile or its name (`get_profile`); default: `default_profile`, that is `mx-floor`, for nvfp4 `nvfp4-te`.
         axis: The axis along which blocks lie.
+            Where a whole row has one scale, that is the row; where a whole tensor has one, the axis along which its rows lie.
         block: The shape of a block: (1, k), or (16, 16) for nvfp4. The rows of a square block run along the axis before
             `axis`, or after it if `axis` is the first.
         tensor_scale: None to quantize without one, a `TensorScale`, or "auto" for the one that the profile computes from x.
@@ -328,6 +329,7 @@ def quantize(
     pad, convert = check_flag(pad, "pad"), check_flag(convert, "convert")
     values = as_float32(x)
     axis = check_axis(axis, values.ndim, "x")
+    fmt = fmt.sized(values.shape[axis])
     rows, k = _check_block(block, fmt, values.ndim)
     logical = values.shape
     scale = tensorscale.tensor_scale(values, fmt, profile) if isinstance(tensor_scale, str) and tensor_scale == "auto" else tensor_scale
@@ -359,6 +361,8 @@ def quantize(
     moved = np.ascontiguousarray(values.transpose(order))
     amax = None if rows == 1 else _tile_amax(moved, rows, k, profile.amax_nan).reshape(-1, 1)
     flat = moved.reshape(-1, k)
+    if fmt.extent is Extent.TENSOR and flat.size:
+        amax = np.broadcast_to(find_amax(flat.reshape(1, -1), profile.amax_nan), (len(flat), 1))
     codes = np.empty(flat.shape, np.uint8)
     given = None if scales is None else _moved_scales(scales, fmt, values.shape, axis, rows, order)
     found = np.empty((flat.shape[0], 1), elements.code_dtype(fmt.scale))
@@ -399,6 +403,8 @@ def _moved_scales(scales: object, fmt: BlockFormat, padded: tuple[int, ...], axi
             f"along axis {axis}"
         )
     moved = np.ascontiguousarray(codes.transpose(order))
+    if fmt.extent is Extent.TENSOR and (moved != moved.reshape(-1)[:1]).any():
+        raise ValueError(f"scales differ within a tensor of {fmt.name}, which has one; repeat it for each row")
     tiles = moved.reshape(-1, rows, moved.shape[-1]) if moved.size else moved
     if rows > 1 and (tiles != tiles[:, :1]).any():
         raise ValueError(f"scales differ within a tile of {rows} rows, which has one; repeat it in each row of the tile")

@@ -31,14 +31,14 @@ class BlockTensor:
     `mxspec.dot.block_factor(t)` makes one an operand of a product.
     """
 
-    #: The block format.
+    #: The block format; where a whole row or tensor has one scale, with k the length of the rows.
     format: BlockFormat
     #: The profile by which the codes were made, and by which `dequantize` computes.
     profile: Profile
     #: uint8, one code in the low bits of each byte, axes in the order of x, `axis` padded to whole blocks.
     codes: Codes
     #: uint8 scale bytes, or the bits of float32 scales as uint32 (`decode(t.scales, "f32")` gives the numbers), the shape of
-    #: `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows.
+    #: `codes` with `axis` divided by k; 16 x 16 blocks repeat their byte over 16 rows, whole tensors their scale over all.
     scales: ScaleCodes
     #: The scale of the whole tensor, in the profile's native kind; None without one.
     tensor_scale: TensorScale | None
@@ -106,6 +106,7 @@ class BlockTensor:
         """
         fmt, profile = get_block(fmt), get_profile(profile, fmt)
         code_array = check_codes(codes, fmt.element)
+        fmt = fmt.sized(code_array.shape[check_axis(axis, code_array.ndim, "codes")])
         if tensor_scale is not None:
             tensor_scale = check_tensor_scale(tensor_scale, profile, convert=convert)
         return cls(

@@ -60,6 +60,7 @@ def dequantize_arrays(
     code_array = elements.check_codes(codes, fmt.element)
     scale_array = elements.check_codes(scales, fmt.scale, name="scales")
     axis = check_axis(axis, code_array.ndim, "codes")
+    fmt = fmt.sized(code_array.shape[axis])
     expected = tuple(n // fmt.k if a == axis else n for a, n in enumerate(code_array.shape))
     if code_array.shape[axis] % fmt.k or scale_array.shape != expected:
         raise ValueError(

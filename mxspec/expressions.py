@@ -26,6 +26,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from mxspec import reals
 from mxspec.formats import FLOAT32
 from mxspec.rounding import Overflow
@@ -90,6 +92,10 @@ class Leaf:
         return self.name
 
 
+#: Digits of a decimal that is short.
+_SHORT = 6
+
+
 @dataclass(frozen=True, slots=True)
 class Const:
     """A float32 constant by its bits."""
@@ -97,10 +103,13 @@ class Const:
     bits: int
 
     def __str__(self) -> str:
+        """The shortest decimal that float32 rounds to these bits; the bits behind one that is neither exact nor short."""
+        text = f"{float(str(np.uint32(self.bits).view(np.float32))):.9g}"
         value = reals.decode_real(self.bits, FLOAT32)
-        if value.is_finite and value.value.denominator <= 1 << 20 and abs(value.value) < 1 << 24:
-            return f"{float(value.value):g}"
-        return f"0x{self.bits:08x}"
+        short = len(text.partition("e")[0].replace(".", "").strip("-0")) <= _SHORT
+        return (
+            text if value.is_infinite or (value.is_finite and (short or Fraction(text) == value.value)) else f"{text} [0x{self.bits:08x}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ Sources: OCP Microscaling Formats (MX) v1.0 tables 1-7, OCP OFP8 v1.0 table 1, N
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
@@ -41,7 +42,7 @@ class ScalarFormat:
     max_code: int
     #: Magnitude code of infinity, if the format has one.
     inf_code: int | None = None
-    #: Magnitude code of the NaN that encoders write, if the format has one.
+    #: Magnitude code of the NaN that encoders write, if the format has one; the sign bit where the only NaN has the code of -0.
     nan_code: int | None = None
     #: Whether negative codes are the two's complement of the magnitude (int8).
     twos_complement: bool = False
@@ -55,6 +56,11 @@ class ScalarFormat:
     def sign_bit(self) -> int:
         """The bit that marks a negative code (0 where codes are unsigned)."""
         return 1 << (self.bits - 1) if self.signed else 0
+
+    @property
+    def has_minus_zero(self) -> bool:
+        """Whether zero has a sign: not in two's complement, nor where the code of -0 is the NaN (fnuz)."""
+        return self.signed and not self.twos_complement and self.nan_code != self.sign_bit
 
     @property
     def code_count(self) -> int:
@@ -117,6 +123,8 @@ class ScalarFormat:
             raise ValueError(f"code {code:#x} has more than the {self.bits} bits of {self.name}; allowed are 0 to {self.code_count - 1:#x}")
         if not self.signed or not code & self.sign_bit:
             return 0, code
+        if code == self.nan_code == self.sign_bit:
+            return 0, code
         return 1, (self.code_count - code if self.twos_complement else code ^ self.sign_bit)
 
     def join(self, sign: int, magnitude_code: int) -> int:
@@ -125,6 +133,8 @@ class ScalarFormat:
             return magnitude_code
         if self.twos_complement:
             return -magnitude_code % self.code_count
+        if magnitude_code == 0 and not self.has_minus_zero:
+            return 0
         return magnitude_code | self.sign_bit
 
     def is_nan(self, code: int) -> bool:
@@ -148,6 +158,17 @@ class FloatFormat(ScalarFormat):
     """Format of a computer's own floats, in which profiles do their arithmetic."""
 
 
+class Extent(StrEnum):
+    """What shares one scale."""
+
+    #: k elements.
+    BLOCK = "block"
+    #: All elements along the axis, however many there are.
+    ROW = "row"
+    #: All elements.
+    TENSOR = "tensor"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFormat:
     """k elements that share one scale."""
@@ -155,12 +176,20 @@ class BlockFormat:
     name: str
     element: ElementFormat
     scale: ScaleFormat
-    #: Elements of a block.
+    #: Elements of a block; where a whole row or tensor is one (`extent`), those of a row in vectors: `sized` has other lengths.
     k: int
     #: Whether a second, float32 scale for the whole tensor belongs to the format.
     has_tensor_scale: bool = False
     #: Block shapes (rows, columns) that are defined for the format; the first is the default.
     shapes: tuple[tuple[int, int], ...]
+    #: Whether a block is k elements, or as long as whatever is quantized.
+    extent: Extent = Extent.BLOCK
+
+    def sized(self, length: int) -> BlockFormat:
+        """The format whose blocks are rows of this length, where rows or tensors are its blocks; any other format as it is."""
+        if self.extent is Extent.BLOCK or length == self.k:
+            return self
+        return replace(self, k=max(length, 1), shapes=((1, max(length, 1)),))
 
     @property
     def is_mx(self) -> bool:
@@ -170,7 +199,7 @@ class BlockFormat:
     @property
     def is_ocp(self) -> bool:
         """Whether OCP MX v1.0 section 5.2 defines it: an MX format of 32 of the elements that are named there, in rows alone."""
-        return self.is_mx and self.shapes == _ROWS_OF_32 and self.element in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)
+        return self.is_mx and self.shapes == _ROWS_OF_32 and self.element in OCP_ELEMENTS
 
     @property
     def bits_per_element(self) -> Fraction:
@@ -204,6 +233,15 @@ E4M3 = ElementFormat(
 E5M2 = ElementFormat(
     name="e5m2", bits=8, exponent_bits=5, mantissa_bits=2, bias=15, signed=True, has_zero=True,
     max_code=0x7B, inf_code=0x7C, nan_code=0x7F,
+)  # fmt: skip
+#: FP8 of AMD's MI300 and of Graphcore: zero has no sign, and the only NaN its code. As ml_dtypes has it. Not registered at first.
+E4M3FNUZ = ElementFormat(
+    name="e4m3fnuz", bits=8, exponent_bits=4, mantissa_bits=3, bias=8, signed=True, has_zero=True,
+    max_code=0x7F, nan_code=0x80,
+)  # fmt: skip
+E5M2FNUZ = ElementFormat(
+    name="e5m2fnuz", bits=8, exponent_bits=5, mantissa_bits=2, bias=16, signed=True, has_zero=True,
+    max_code=0x7F, nan_code=0x80,
 )  # fmt: skip
 INT8 = ElementFormat(
     name="int8", bits=8, exponent_bits=0, mantissa_bits=7, bias=0, signed=True, has_zero=True,
@@ -251,7 +289,9 @@ ScalarName = Literal["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue
 
 _ROWS_OF_32 = ((1, 32),)
 
-_elements: dict[str, ElementFormat] = {f.name: f for f in (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)}
+#: Those that OCP MX v1.0 names.
+OCP_ELEMENTS = (E2M1, E2M3, E3M2, E4M3, E5M2, INT8)
+_elements: dict[str, ElementFormat] = {f.name: f for f in OCP_ELEMENTS}
 _scales: dict[str, ScaleFormat] = {f.name: f for f in (E8M0, UE4M3)}
 _blocks: dict[str, BlockFormat] = {
     f.name: f
@@ -296,6 +336,18 @@ def get_block(fmt: BlockName | str | BlockFormat | None) -> BlockFormat:
     if not isinstance(fmt, str) or fmt not in BLOCKS:
         raise _unknown("block format", fmt, BLOCKS)
     return BLOCKS[fmt]
+
+
+def get_rows(fmt: BlockName | str | BlockFormat) -> BlockFormat:
+    """`get_block`, with each row of a matrix a tensor of its own where a whole tensor has one scale: for many tensors at a time."""
+    block = get_block(fmt)
+    return replace(block, extent=Extent.ROW) if block.extent is Extent.TENSOR else block
+
+
+def refuse_whole(fmt: BlockFormat, what: str) -> None:
+    """Raises ValueError for a format whose rows or tensors have one scale; what: where blocks of k are needed."""
+    if fmt.extent is not Extent.BLOCK:
+        raise ValueError(f"{fmt.name} has one scale for each whole {fmt.extent}; {what} take formats with blocks of a fixed length")
 
 
 def _unknown(kind: str, given: object, known: Iterable[str]) -> ValueError | TypeError:

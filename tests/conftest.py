@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, core, settings
 
+import mxspec
 from mxspec import formats, profiles
 
 from tests import once, seconds
@@ -58,23 +59,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(once.FOLDER), ignore_errors=True))
 
 
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """What is registered is gone after the test."""
-    profiles.list_profiles()  # so that what comes with the libraries is there before
-    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
-    before = [dict(registry) for registry in known]
-    yield
-    for registry, kept in zip(known, before, strict=True):
-        registry.clear()
-        registry.update(kept)
-
-
 @pytest.fixture(autouse=True)
 def few_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small call matrix, where the judge runs in this process and the test is not marked `all_calls`."""
     if "all_calls" not in request.keywords:
         ask_few_calls(monkeypatch.setattr)
+
+
+@pytest.fixture
+def restored_registry() -> Iterator[None]:
+    """What is registered is gone after the test."""
+    mxspec.list_profiles()  # so that what comes with the libraries is there before
+    known: tuple[Any, ...] = (formats._blocks, formats._scales, formats._elements, profiles._profiles)
+    before = [dict(registry) for registry in known]
+    yield
+    for registry, kept in zip(known, before, strict=True):
+        registry.clear()
+        registry.update(kept)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -40,7 +40,7 @@ PROFILES = pytest.mark.parametrize(
 ENTRIES = pytest.mark.parametrize("entry", ADJACENT.values(), ids=lambda e: e.block.name)
 
 
-pytestmark = pytest.mark.usefixtures("restored")
+pytestmark = pytest.mark.usefixtures("restored_registry")
 
 
 def draw(fmt: formats.BlockFormat, rows: int) -> Any:
@@ -62,9 +62,10 @@ def test_it_is_unknown_until_it_is_named(entry: Adjacent) -> None:
 
 @PROFILES
 def test_it_is_quantized_as_the_exact_model_says(entry: Adjacent, profile: str) -> None:
-    fmt = mxspec.register_adjacent(entry.block.name)
+    mxspec.register_adjacent(entry.block.name)
+    fmt = formats.get_rows(entry.block.name)
     x = draw(fmt, 8)
-    result = mxspec.quantize(x, fmt.name, profile=profile)
+    result = mxspec.quantize(x, fmt, profile=profile)
     for row, codes, scale in zip(x, result.codes, result.scales[:, 0], strict=True):
         wanted = exact.quantize_block(reals_of(row), fmt, profile=profile)
         assert (int(scale), codes.tolist()) == (wanted.scale_code, list(wanted.codes))

@@ -219,12 +219,27 @@ EXPRESSION = f32.mul(X, ex.minimum(f32.div(ONE, f32.mul(SF, f32.div(ONE, S))), e
 
 
 def test_printing() -> None:
-    assert str(EXPRESSION) == "(x *_f32 min((1 /_f32 (sf *_f32 (1 /_f32 S))), 0x7f7fffff))"
+    assert str(EXPRESSION) == "(x *_f32 min((1 /_f32 (sf *_f32 (1 /_f32 S))), 3.4028235e+38 [0x7f7fffff]))"
     assert str(exact.div(X, SF)) == "(x / sf)"
     assert str(ex.if_equal(SF, ex.ZERO, ex.ZERO, X)) == "(0 if sf == 0 else x)"
     assert str(ex.if_nan(SF, const(Fraction(1, 2)), X)) == "(0.5 if sf is nan else x)"
     assert str(ex.rcp_approx(X)) == "rcp_sm90.rcp(x)"
-    assert str(ex.ONE_SIXTH) == "0x3e2aaaab"
+    assert str(ex.ONE_SIXTH) == "0.16666667 [0x3e2aaaab]"
+
+
+@pytest.mark.parametrize(
+    ("bits", "text"),
+    [
+        (0x38D1B717, "0.0001"), (0x2B8CBCCC, "1e-12"), (0x43E00000, "448"), (0x80000000, "-0"), (0xFF800000, "-inf"),
+        (0x7FC00001, "nan [0x7fc00001]"), (0x3B124925, "0.002232143 [0x3b124925]"), (0x4A800001, "4194304.5"), (0x00000001, "1e-45"),
+        (0x00800000, "1.1754944e-38 [0x00800000]"),
+    ],
+)  # fmt: skip
+def test_a_constant_is_its_decimal(bits: int, text: str) -> None:
+    """The shortest one that is rounded to it; its bits where that is long and not exact."""
+    assert str(Const(bits)) == text
+    if "[" not in text:
+        assert np.float32(text).view(np.uint32) == bits
 
 
 def test_walking() -> None:

@@ -20,6 +20,7 @@ import mxspec
 from mxspec.acceptance import flag_nan_codes
 from mxspec.adjacent import register_named
 from mxspec.formats import get_block
+from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale, derive_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter, known_adapters
@@ -241,8 +242,8 @@ def compare_all(adapter: Adapter, target: Any) -> list[Comparison]:
             levels = two_level and get_block(fmt).has_tensor_scale
             if hasattr(target, "quantize"):
                 for dtype in dtypes:
-                    if dtype in profile.dtypes:
-                        results.append(compare_quantize(target, fmt, profile, dtype, two_level=levels))
+                    if (spoken := find_variant(profile, dtype)) is not None:
+                        results.append(compare_quantize(target, fmt, spoken, dtype, two_level=levels))
             if hasattr(target, "dequantize"):
                 results.append(compare_dequantize(target, fmt, profile, two_level=levels))
     return results

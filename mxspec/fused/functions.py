@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, get_block, refuse_whole
 from mxspec.suggestions import refuse_name
 
 Array = npt.NDArray[Any]
@@ -108,6 +108,8 @@ def read_fused(name: str) -> tuple[FusedFunction, BlockFormat]:
     parts = name.split("-")
     for at in range(len(parts) - 1, 0, -1):
         if (function := FUNCTIONS.get("-".join(parts[:at]))) is not None:
-            return function, get_block("-".join(parts[at:]))
+            fmt = get_block("-".join(parts[at:]))
+            refuse_whole(fmt, "fused quantizers")
+            return function, fmt
     text = f"{name!r} is no fused quantizer; write FUNCTION-FORMAT, such as silu_mul-mxfp8_e4m3; functions are {', '.join(FUNCTIONS)}"
     raise refuse_name(name, text)

@@ -1,4 +1,4 @@
-"""FP8 in groups of 128, as libraries quantize it: a floor, a division, and elements under the scale.
+"""FP8 in groups of 128, in whole rows and tensors, as libraries quantize it: a floor, a division, and elements under the scale.
 
 They differ in what is floored (the maximum, or the scale) and where, in whether 448 divides or its reciprocal multiplies, in
 whether elements are divided by the scale or multiplied by its reciprocal, and in what a NaN does. Code of torch computes
@@ -19,9 +19,12 @@ from mxspec.expressions import (
     M,
     Q,
     X,
+    bf16,
     ceil_pow2,
+    clamp,
     const,
     exact,
+    f16,
     f32,
     fmax,
     fmin,
@@ -37,8 +40,9 @@ from mxspec.rounding import NanPolicy, Overflow
 
 #: Codes of float32 scales.
 _LEAST_NORMAL, _INFINITY = 0x00800000, 0x7F800000
-#: float32 of 1e-4, of 1e-10, of 1 / (448 * 512) and of 1 / 448.
-_FLOOR_4, _FLOOR_10, _LEAST_SCALE, _RECIPROCAL = Const(0x38D1B717), Const(0x2EDBE6FF), Const(0x36924925), Const(0x3B124925)
+#: float32 of 1e-4, of 1e-10, of 1e-12, of 1 / (448 * 512) and of 1 / 448.
+_FLOOR_4, _FLOOR_10, _FLOOR_12 = Const(0x38D1B717), Const(0x2EDBE6FF), Const(0x2B8CBCCC)
+_LEAST_SCALE, _RECIPROCAL = Const(0x36924925), Const(0x3B124925)
 _DIVIDE, _MULTIPLY = f32.div(X, SF), f32.mul(X, f32.div(ONE, SF))
 #: 0 * Inf on x86 is a negative NaN; under a scale that is NaN every lane is that scale's.
 _X86 = ElementRule(under_nan_scale=0x7F, invalid_sign=1)
@@ -69,6 +73,10 @@ class _Group:
     unspecified: tuple[str, ...] = ()
     #: How a power of two is made; None: the scale is a float32.
     power: ScaleRule | None = None
+    #: The profile of which it is the path for 16-bit inputs.
+    variant_of: str | None = None
+    #: Whether the sign of NaN codes under a NaN scale hangs on the shape of the call: torch's maxima have NaN of either sign.
+    nan_signs_open: bool = False
 
     def as_profile(self) -> Profile:
         """The profile."""
@@ -76,8 +84,8 @@ class _Group:
         return Profile(
             id=self.id, kind=Kind.DESCRIPTIVE, formats=self.formats, summary=self.summary, source=self.source, witness=self.witness,
             evidence=Evidence.MEASURED if self.witness else Evidence.READ, amax_nan=self.amax_nan,
-            dtypes=self.dtypes,
-            unspecified=self.unspecified,
+            dtypes=self.dtypes, variant_of=self.variant_of,
+            unspecified=self.unspecified, unspecified_nan_block_codes=self.nan_signs_open,
             one_level=QuantizationSteps(
                 scale=self.power or stored, scaled=self.scaled, dequantize=f32.mul(Q, SF), element=self.element
             ),
@@ -161,9 +169,113 @@ _TRANSFORMERS = _Group(
 )  # fmt: skip
 
 
-def _in_e5m2(group: _Group) -> _Group:
+_ROW = ("fp8_e4m3-row-f32",)
+_TORCHAO = _Group(
+    "torchao-0.18/fp8-row/torch",
+    "amax / 448 in float32, 0 for zeros; elements divided by the scale and clamped, so that a row of zeros becomes NaN",
+    "torchao 0.18.0 wheel: torchao/quantization/quant_primitives.py _choose_scale_float8, _quantize_affine_float8; rows and tensors",
+    f32.div(AMAX, M), _DIVIDE, element=ElementRule(invalid_sign=1), formats=_ROW, dtypes=("float32",), nan_signs_open=True,
+    witness=f"torchao 0.18.0 on {_TORCH}: reports/peers/torchao.json",
+)  # fmt: skip
+_WHOLE_NATIVE = replace(
+    _NATIVE,
+    id="vllm-0.33/fp8-row/native",
+    summary="amax / 448 in float32, not below 1 / (448 * 512); elements times 1 / scale, clamped",
+    source="vllm 0.33.0 wheel: vllm/model_executor/layers/quantization/input_quant_fp8.py QuantFP8.forward_native; tokens and tensors",
+    scaled=_MULTIPLY,
+    formats=_ROW,
+    nan_signs_open=True,
+)
+
+
+def _in_16_bits(group: _Group) -> tuple[_Group, ...]:
+    """And its paths for 16-bit inputs: torch divides in the input's dtype."""
+    return (group, *(
+        replace(
+            group, id=f"{group.id}/{dtype}", summary=group.summary.replace("float32", dtype), value=domain.div(AMAX, M), dtypes=(dtype,),
+            variant_of=group.id,
+        )
+        for dtype, domain in (("float16", f16), ("bfloat16", bf16))
+    ))  # fmt: skip
+
+
+_VLLM_CUDA = (
+    "vllm-project/vllm@094be773:csrc/libtorch_stable/quantization/w8a8/fp8/common.cu {}, @0f5257e2:csrc/quantization/w8a8/fp8/common.cuh"
+)
+_TOKEN_CUDA = _Group(
+    "vllm-0.33/fp8-row/cuda",
+    "the largest of what is no NaN, / 448 in float32, not below 1 / (448 * 512); elements divided by the scale, clamped so that NaN becomes 448",
+    _VLLM_CUDA.format("dynamic_per_token_scaled_fp8_quant_kernel_strided"),
+    maximum(f32.div(AMAX, M), _LEAST_SCALE), fmax(fmin(_DIVIDE, const(448)), const(-448)), formats=_ROW, amax_nan=AmaxNan.SKIP,
+)  # fmt: skip
+_TENSOR_CUDA = replace(
+    _TOKEN_CUDA,
+    id="vllm-0.33/fp8-tensor/cuda",
+    summary="the largest of what is no NaN, / 448 in float32; elements times 1 / scale, clamped so that NaN, and a tensor of zeros, becomes 448",
+    source=_VLLM_CUDA.format("segmented_max_reduction_strided, scaled_fp8_quant_kernel_strided_dynamic"),
+    value=f32.div(AMAX, M),
+    scaled=fmax(fmin(_MULTIPLY, const(448)), const(-448)),
+    formats=("fp8_e4m3-tensor-f32",),
+)
+_SGLANG_TORCH = _Group(
+    "sglang-0.5/fp8-row/torch",
+    "a maximum below 1e-12 counts as 1e-12; amax / 448 in float32; elements divided by the scale and clamped",
+    "sglang 0.5.23 wheel: sglang/kernels/ops/quantization/fp8_kernel.py _native_dynamic_per_token_quant_fp8, and per_tensor; ROCm without AITER",
+    _quotient(_FLOOR_12), _DIVIDE, formats=_ROW, dtypes=("float32",),
+)  # fmt: skip
+_FBGEMM_SCALE = f32.div(M, maximum(AMAX, _FLOOR_12))
+_FBGEMM = _Group(
+    "fbgemm-gemm/fp8-row/torch",
+    "448 / amax in float32, a maximum below 1e-12 as 1e-12; stored is its reciprocal; elements times it",
+    "pytorch/FBGEMM@58046582:fbgemm_gpu/experimental/gemm/triton_gemm/fp8_gemm.py quantize_fp8_row without Triton",
+    f32.div(ONE, _FBGEMM_SCALE), f32.mul(X, _FBGEMM_SCALE), formats=_ROW, element=ElementRule(invalid_sign=1), dtypes=("float32",),
+)  # fmt: skip
+_TE_CURRENT = replace(
+    _TE,
+    id="te-2.20/fp8-tensor/current",
+    summary=_TE.summary.replace("zero, infinity or NaN", "zero or infinity; NaN is passed over"),
+    source=f"{_TE.source}; @0064fbd6:transformer_engine/common/recipe/current_scaling.cu amax_kernel",
+    formats=("fp8_e4m3-tensor-f32",),
+    amax_nan=AmaxNan.SKIP,
+)
+
+
+#: torch divides by a number on a GPU so (measured for DeepGEMM).
+_INVERSE = f32.mul(AMAX, _RECIPROCAL)
+
+
+def _on_gpu(group: _Group, value: Expr, ending: str = "-cuda") -> _Group:
+    """torch's code on a GPU."""
+    words = group.summary.replace("/ 448 in float32", "times float32(1 / 448)")
     return replace(
-        group, id=f"{group.id}/e5m2", summary=group.summary.replace("448", "57344"), formats=("fp8_e5m2-128-f32",)
+        group, id=f"{group.id}{ending}", summary=words, source=f"{group.source}; on a GPU", value=value, witness="",
+        element=ElementRule(nan_own=NanPolicy.NAN_POSITIVE),
+    )  # fmt: skip
+
+
+def _of(group: _Group, what: str) -> _Group:
+    """The same rule for a scale of the tensor, or of 128."""
+    return replace(group, id=group.id.replace("-row", f"-{what}"), formats=tuple(f.replace("-row", f"-{what}") for f in group.formats))
+
+
+#: The largest values of other elements.
+_TOPS = {"e5m2": "57344", "e4m3fnuz": "240", "e5m2fnuz": "57344"}
+
+
+def _in(group: _Group, element: str, top: str) -> _Group:
+    return replace(
+        group, id=f"{group.id}/{element}", summary=group.summary.replace("448", top),
+        formats=tuple(f.replace("e4m3", element) for f in group.formats),
+    )  # fmt: skip
+
+
+def _to_224(group: _Group) -> _Group:
+    """On an MI300, whose largest value is 240, of which vLLM uses 224."""
+    least = f32.div(ONE, const(224 * 512))
+    return replace(
+        _in(group, "e4m3fnuz", "224"), value=maximum(f32.div(AMAX, const(224)), least), scaled=clamp(group.scaled, const(-224), const(224)),
+        element=ElementRule(), witness="", source=f"{group.source}; utils/quant_utils.py get_fp8_min_max",
+        unspecified=(),
     )  # fmt: skip
 
 
@@ -215,8 +327,29 @@ _GROUPS = (
         power=ScaleRule(value=_TRANSFORMERS.value, step=ScaleStep.LOG2F_CEIL, byte_range=(0x01, 0xFE)),
         scaled=_MULTIPLY,
     ),
-    _in_e5m2(_TE),
-    _in_e5m2(_TE_POWERS),
+    _in(_TE, "e5m2", _TOPS["e5m2"]),
+    _in(_TE_POWERS, "e5m2", _TOPS["e5m2"]),
+    *(
+        made
+        for group in (_TORCHAO, *(_in(_TORCHAO, element, top) for element, top in _TOPS.items())) for what in ("row", "tensor", "128")
+        for made in _in_16_bits(_of(group, what))
+    ),
+    _WHOLE_NATIVE,
+    _of(_WHOLE_NATIVE, "tensor"),
+    _TOKEN_CUDA,
+    _TENSOR_CUDA,
+    *(
+        _of(group, what)
+        for group in (
+            _on_gpu(_TORCHAO, _INVERSE), _on_gpu(_WHOLE_NATIVE, maximum(_INVERSE, _LEAST_SCALE)), _SGLANG_TORCH,
+            _on_gpu(_SGLANG_TORCH, f32.mul(maximum(AMAX, _FLOOR_12), _RECIPROCAL), "-rocm"),
+        )
+        for what in ("row", "tensor")
+    ),
+    _FBGEMM,
+    _TE_CURRENT,
+    _in(_TE_CURRENT, "e5m2", _TOPS["e5m2"]),
+    *map(_to_224, (_NATIVE, _WHOLE_NATIVE, _of(_WHOLE_NATIVE, "tensor"))),
 )  # fmt: skip
 
 PROFILES = tuple(group.as_profile() for group in _GROUPS)

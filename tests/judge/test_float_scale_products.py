@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import mxspec
-from mxspec import formats, profiles
 from mxspec_conformance.judge.check import check
 
 K = 128
@@ -133,16 +131,7 @@ WRONG: dict[str, tuple[Callable[..., Floats], Callable[[Any], Floats]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """What is registered is gone after the test."""
-    mxspec.list_profiles()
-    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
-    before = [dict(registry) for registry in known]
-    yield
-    for registry, kept in zip(known, before, strict=True):
-        registry.clear()
-        registry.update(kept)
+pytestmark = pytest.mark.usefixtures("restored_registry")
 
 
 @pytest.mark.parametrize("name", RIGHT)

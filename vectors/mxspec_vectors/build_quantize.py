@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import legal_rows
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, get_rows
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import TensorScale
 from mxspec_vectors.document import Document, case_id
@@ -94,7 +94,7 @@ def _whole_tensor_answer(case: Input, fmt: BlockFormat, profile: Profile, entrie
 
 def build_quantize(fmt_name: str) -> Document:
     """The quantize file of one block format."""
-    fmt = get_block(fmt_name)
+    fmt = get_rows(fmt_name)
     cases = quantize_inputs(fmt_name)
     profiles = list_joined(fmt)
     entries = {a: tensor_scale_entry(a) for a in {c.tensor_amax for c in cases if c.tensor_amax is not None}}

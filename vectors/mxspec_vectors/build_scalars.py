@@ -49,6 +49,9 @@ def _scalar_points(fmt: ScalarFormat) -> dict[str, list[int]]:
     points["zero-sign"] = [0, 1, 0x7FFFFF, 0x800000]
     if smallest / 4 > bits_value(1):
         points["zero-sign"].append(float_bits(smallest / 4))
+    if fmt.signed and not (fmt.has_minus_zero or fmt.twos_complement):  # -0 must not become the NaN that has its code
+        points["subnormal"] += points["zero-sign"]
+        points["zero-sign"] = []
     points["inf"] = [INF]
     points["nan"] = [QUIET_NAN, 0x7F800001, 0x7FFFFFFF]
     if fmt.signed:

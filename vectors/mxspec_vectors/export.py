@@ -58,7 +58,7 @@ def list_patterns(answer: Answer, fmt: BlockFormat, *, signs: bool) -> Iterator[
     codes, mask, lanes = answer.codes.copy(), answer.mask.copy(), list(answer.nan_lanes)
     if lanes:
         codes[lanes] = mask[lanes] = np.bitwise_and.reduce([c for c in range(element.code_count) if element.is_nan(c)])
-    if not signs and not element.twos_complement:
+    if not signs and element.has_minus_zero:
         mask[codes & (element.sign_bit - 1) == 0] &= 0xFF ^ element.sign_bit
     for scale, counting in list_ranges(int(answer.scale[0]), int(answer.scale_max[0])):
         yield _join(codes, scale), _join(mask, counting)

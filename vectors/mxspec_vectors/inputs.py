@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, Extent, get_block
 from mxspec_vectors.input_case import Input
 from mxspec_vectors.inputs_common import (
     POSITIONS,
@@ -85,7 +85,8 @@ def quantize_inputs(fmt_name: str) -> tuple[Input, ...]:
         cases += narrow_end_blocks(fmt)
     cases += position_blocks(fmt)
     cases += mixture_blocks(fmt, 24)
-    cases += shape_cases(fmt)
+    if fmt.extent is Extent.BLOCK:  # which has ragged rows, and several blocks in one
+        cases += shape_cases(fmt)
     unique: dict[tuple[object, ...], Input] = {}
     for case in cases:
         unique.setdefault((case.bits, case.tensor_amax, case.axis, case.pad, case.block), case)

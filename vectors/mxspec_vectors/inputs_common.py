@@ -271,7 +271,7 @@ def subnormal_blocks(fmt: BlockFormat) -> Iterator[Input]:
             under = [b ^ sign for b in signed if b & 0x7FFFFFFF < scale_bits(smallest, exponent)]
             yield Input(
                 slug=f"underflow-e{exponent}-{'n' if sign else 'p'}",
-                topic="zero-sign",
+                topic="zero-sign" if element.has_minus_zero or element.twos_complement else "subnormal",
                 flags=("zero-sign",),
                 bits=single_block([sign, SIGN ^ sign, *under], top, k, 0),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mxspec.formats import BLOCKS, E8M0, ELEMENTS
+from mxspec.formats import BLOCKS, E8M0, ELEMENTS, OCP_ELEMENTS
 
 
 class Level(StrEnum):
@@ -255,7 +255,7 @@ def _is_ocp(fmt: str) -> bool:
     """Whether OCP MX v1.0 defines a block or scalar format."""
     if fmt in BLOCKS:
         return BLOCKS[fmt].is_ocp
-    return fmt in ELEMENTS or fmt == E8M0.name
+    return fmt in (*(f.name for f in OCP_ELEMENTS), E8M0.name)
 
 
 def _keeps_nan(operation: str, fmt: str) -> bool:

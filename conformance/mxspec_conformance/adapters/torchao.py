@@ -19,6 +19,7 @@ from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library, Profiles
+from mxspec_conformance.targets.interface import quantized_shapes
 
 _MX_FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
 _BLOCK, _NVFP4_BLOCK = 32, 16
@@ -196,6 +197,45 @@ def _join(parts: list[Any], blocks: int, rows: int) -> Any:
     return np.concatenate(parts)[:blocks].reshape(rows, -1)
 
 
+class _Float8:
+    """FP8 with float32 scales for groups of 128, each row, or column, and the tensor; the library's quantizer for weights and activations."""
+
+    FORMATS = tuple(f"fp8_{e}-{w}-f32" for w in ("row", "tensor", "128") for e in ("e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"))
+    DTYPES = ("float32", "float16", "bfloat16")
+
+    def __init__(self) -> None:
+        import torch
+        from torchao import quantization
+        from torchao.quantization import granularity, quant_primitives
+
+        self.VERSION = version("torchao")
+        self._torch, self._library, self._primitives = torch, quantization, quant_primitives
+        self._granularity: Any = granularity
+
+    def _type(self, fmt: str) -> Any:
+        name = get_block(fmt).element.name
+        return getattr(self._torch, f"float8_{name}fn" if name == "e4m3" else f"float8_{name}")
+
+    def quantize(self, x: Any, fmt: str, axis: int = -1) -> tuple[Any, Any]:
+        """Codes, and the scales of rows [rows, 1] or along another axis, or the one of the tensor."""
+        whole = fmt.split("-")[1]
+        if axis not in (-2, -1, 0, 1):
+            raise ValueError(f"axis = {axis}; a matrix has the axes 0 and 1")
+        if whole == "128":
+            kind = self._granularity.PerBlock([1, 128] if axis in (-1, 1) else [128, 1])
+        else:
+            kind = self._granularity.PerTensor() if whole == "tensor" else self._granularity.PerRow(dim=axis)
+        made = self._library.Float8Tensor.from_hp(to_torch(x), self._type(fmt), kind)
+        scales = made.scale.reshape(-1) if whole == "tensor" else made.scale
+        return from_torch(made.qdata.view(self._torch.uint8)), from_torch(scales)
+
+    def dequantize(self, codes: Any, scales: Any, fmt: str) -> Any:
+        """float32 values. The library's function takes scales of groups of any size; these are the format's."""
+        if "tensor" not in fmt and scales.shape != quantized_shapes(codes.shape, get_block(fmt))[1]:
+            raise ValueError(f"scales have shape {scales.shape}, which is not {fmt}'s for codes of shape {codes.shape}")
+        return from_torch(self._primitives._dequantize_affine_float8(to_torch(codes).view(self._type(fmt)), to_torch(scales)))
+
+
 class _Products:
     """`torch.mm` of two MX tensors, emulated: both are dequantized in one dtype; NVFP4 weights with plain activations."""
 
@@ -266,6 +306,11 @@ def _follow_nvfp4(path: str) -> dict[str, str]:
     return {"nvfp4": f"torchao-0.18/nvfp4/{path}"}
 
 
+def _follow_float8(fmt: str) -> str:
+    element, whole, _ = fmt.removeprefix("fp8_").split("-")
+    return f"torchao-0.18/fp8-{whole}/torch" + f"/{element}" * (element != "e4m3")
+
+
 def _adapter(mode: str) -> Adapter:
     """A scale mode; NVFP4, which has none, is called in one of them."""
     main = mode == "floor"
@@ -298,6 +343,13 @@ def _on_gpu(mode: str) -> tuple[Adapter, ...]:
 
 ADAPTERS = (
     *map(_adapter, _MODES),
+    Adapter(
+        name="torchao-float8",
+        library=_LIBRARY,
+        about="torchao, FP8 by rows, tensors and groups, eager",
+        make=_Float8,
+        profiles={fmt: _follow_float8(fmt) for fmt in _Float8.FORMATS},
+    ),
     *(
         Adapter(
             name=f"torchao-products-{dtype}",

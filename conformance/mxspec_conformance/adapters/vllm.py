@@ -171,6 +171,20 @@ class _Groups(_Vllm):
         return codes.view(self._torch.uint8).numpy(), scales.numpy()
 
 
+class _Whole(_Vllm):
+    """The torch code for FP8 with a float32 scale for each token, or for the tensor."""
+
+    FORMATS = ("fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32")
+
+    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
+        """Codes [rows, k] and scales [rows, 1], or the one of the tensor."""
+        module: Any = sys.modules["vllm_input_quant_fp8"]
+        shape = module.GroupShape.PER_TOKEN if "row" in fmt else module.GroupShape.PER_TENSOR
+        layer = SimpleNamespace(is_group_quant=False, static=False, group_shape=shape, num_token_padding=None)
+        codes, scales = module.QuantFP8.forward_native(layer, to_torch(x))
+        return codes.view(self._torch.uint8).numpy(), scales.numpy()
+
+
 def _find_root() -> Path:
     root = _SOURCE.find()
     for needed in _FILES.values():
@@ -207,6 +221,8 @@ def _import_modules(root: Path) -> dict[str, ModuleType]:
         _stub(
             "vllm.model_executor.layers.quantization.utils.quant_utils",
             __getattr__=lambda name: None, get_fp8_min_max=lambda: (limits.min, limits.max),
+            # One scale for a row or tensor is repeated by torch as well.
+            group_broadcast=lambda scale, _: scale, GroupShape=SimpleNamespace(PER_TOKEN="token", PER_TENSOR="tensor"),
         )  # fmt: skip
         constexpr = type("constexpr", (), {})
         _stub(
@@ -297,6 +313,13 @@ ADAPTERS = (
         about="vLLM's torch code for FP8 in groups of 128",
         make=_Groups,
         profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native"},
+    ),
+    Adapter(
+        name="vllm-fp8-whole",
+        library=_LIBRARY,
+        about="vLLM's torch code for FP8 by tokens and tensors",
+        make=_Whole,
+        profiles={f"fp8_e4m3-{w}-f32": f"vllm-0.33/fp8-{w}/native" for w in ("row", "tensor")},
     ),
     Adapter(
         name="vllm-fp8-native-ue8m0",

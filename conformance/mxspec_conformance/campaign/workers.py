@@ -118,7 +118,9 @@ class Named:
         """A session in which no call was made yet; in_process: default where the target is a Python file."""
         in_process = self.name.endswith(".py") if in_process is None else in_process
         session = open_target(self.name, in_process=in_process, timeout=timeout, total=math.inf)
-        return FittedSession(session, self.limits) if self.limits and not isinstance(session, FittedSession) else session
+        if not self.limits:
+            return session
+        return FittedSession(session.inner if isinstance(session, FittedSession) else session, self.limits)
 
 
 class _Opened(threading.local):

@@ -16,7 +16,7 @@ from rich.text import Text as RichText
 from mxspec.adjacent import register_named
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS, OUTPUTS
 from mxspec.explain import BlockExplanation, block_dict, compare_blocks, explain_block, explain_difference, explain_scalar, scalar_dict
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, Extent, get_block, get_scalar
 from mxspec.profiles import Profile, get_profile
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, tensor_scale as derive_tensor_scale
@@ -185,26 +185,30 @@ def explain(
         raise ValueError("pass either VALUES or --file")
     if file is None and (row is not None or block is not None):
         raise ValueError(f"--{'block' if row is None else 'row'} names a place in the file of --file; VALUES are one block")
+    register_named([format_name])
     if format_name in ELEMENTS or format_name in SCALES:
         if file is not None or profile or against or tensor_scale or lane is not None:
             raise ValueError(f"{format_name} is a scalar format; it takes VALUES, --rounding and --json only")
         _explain_numbers(format_name, values, rounding, as_json=as_json)
         return
-    register_named([format_name])
     if format_name not in BLOCKS:
         raise ValueError(
             f"unknown format {format_name!r}; known are {', '.join(BLOCKS)}, and for scalars {', '.join([*ELEMENTS, *SCALES])}"
         )
     fmt = get_block(format_name)
+    rows = None if file is None else read_rows(file)
+    if rows is not None and fmt.extent is Extent.TENSOR:
+        rows = rows.reshape(1, -1)
+    fmt = fmt.sized(len(values) if rows is None else rows.shape[1])
     if lane is not None and not 0 <= lane < fmt.k:
         raise ValueError(f"--lane {lane} is out of range; a block of {fmt.name} has lanes 0 to {fmt.k - 1}")
     if lane is not None and against is not None:
         raise ValueError("--lane and --against exclude each other")
-    if file is None:
+    if file is None or rows is None:
         x, notes = block_from_values(values, fmt)
         whole = x
     else:
-        whole = read_rows(file)
+        whole = rows
         x, notes = block_from_rows(whole, row or 0, block or 0, fmt, file.name)
     scale = None if tensor_scale is None else parse_tensor_scale(tensor_scale)
     if scale == "auto":

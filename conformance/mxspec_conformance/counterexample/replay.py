@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block, get_scalar
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block, get_rows, get_scalar
 from mxspec.layouts import get_layout, list_layouts
 from mxspec.sparsity import KEPT, SPARSE_FORMATS, SparseFormat, decompress, find_illegal
 from mxspec_conformance.counterexample.evidence import show_code
@@ -183,7 +183,7 @@ def _list_lanes(found: FoundCase, count: int) -> list[int]:
 
 def _replay_quantize(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
     case: QuantizeCase = found.case
-    fmt = get_block(found.format)
+    fmt = get_rows(found.format)
     chosen = mxspec.default_profile(fmt) if profile is None else mxspec.get_profile(profile, fmt)
     dtype = _name_dtype(found)
     shown = Replayed("quantize", fmt.name, case.topic, found.id, chosen.id, cast_input(case.x, dtype))
@@ -223,7 +223,7 @@ def _list_rows(shown: Replayed, what: str, inputs: list[str], want: Any, got: An
 
 
 def _replay_scale(found: FoundCase, profile: str | None, session: TargetSession | None) -> Replayed:
-    case, fmt = found.case, get_block(found.format)
+    case, fmt = found.case, get_rows(found.format)
     lanes = _list_lanes(found, len(case.amax))
     if found.lane is not None:
         case = case.keep(lanes)

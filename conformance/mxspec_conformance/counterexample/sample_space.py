@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.elements import decode_codes
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, get_rows
 from mxspec.profiles import get_profile
 from mxspec.profiles.schema import Profile, QuantizationSteps
 from mxspec.stepfunctions import scale_steps
@@ -117,4 +117,4 @@ class SampleSpace:
 @lru_cache(maxsize=64)
 def get_sample_space(fmt: str, profile: str, tensor: int | None, dtype: str) -> SampleSpace:
     """The space of a campaign's job, prepared once."""
-    return SampleSpace(get_block(fmt), get_profile(profile, fmt), tensor, dtype)
+    return SampleSpace(get_rows(fmt), get_profile(profile, fmt), tensor, dtype)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros
-from mxspec.formats import BLOCKS, BlockFormat
+from mxspec.formats import BLOCKS, BlockFormat, get_rows
 from mxspec_conformance.judge.choosing import require_formats
 from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.judge.shapes import fit_session
@@ -113,7 +113,7 @@ def diff(
         result = TargetDiff((first_name, second_name))
         for name in common:
             progress(name)
-            result.formats.append(diff_format(sessions[0], sessions[1], mxspec.get_block(name)))
+            result.formats.append(diff_format(sessions[0], sessions[1], get_rows(name)))
         return result
     finally:
         for session in sessions:

@@ -12,7 +12,7 @@ import mxspec
 from mxspec.elements import decode_codes, decode_table
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.expressions import Apply, Domain, walk
-from mxspec.formats import BLOCKS, BlockFormat
+from mxspec.formats import BLOCKS, BlockFormat, get_rows
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.identification.distinguish import DistinguishingInput, distinguish
 from mxspec_conformance.identification.returned import find_layouts
@@ -117,7 +117,7 @@ def identify(
         found = []
         for name in chosen:
             progress(name)
-            found.append(identify_format(session, mxspec.get_block(name)))
+            found.append(identify_format(session, get_rows(name)))
         return found
     finally:
         session.close()

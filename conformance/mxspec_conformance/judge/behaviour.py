@@ -241,7 +241,7 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
     if 2 * wrong[best] > lanes:
         text, departs = f"by no rounding that is known here; the nearest is {text}", False
     traits = [Trait(TraitName.ELEMENTS, text, text if departs else "")]
-    if not fmt.element.twos_complement:
+    if fmt.element.has_minus_zero:
         traits.append(counted.signs.describe())
     return traits
 

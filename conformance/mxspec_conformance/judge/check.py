@@ -120,7 +120,7 @@ def _run(
         chosen = choose_formats(session, formats, profile)
         with own_errors():
             session = fit_session(session, chosen)
-            if isinstance(session, FittedSession):
+            if isinstance(session, FittedSession) and session.limits:
                 report.details["shapes"] = session.describe_limits()
             for fmt in chosen:
                 if any(wanted.any_of(stage.operation, fmt) for stages in BLOCK_STAGES.values() for stage in stages):

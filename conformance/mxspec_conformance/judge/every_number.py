@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.acceptance import fold_zeros
 from mxspec.formats import ScalarFormat, get_scalar
 from mxspec.rounding import Overflow, Rounding
 from mxspec_conformance.counterexample.evidence import show_conversion
@@ -60,8 +61,8 @@ def judge_every_number(session: TargetSession, element: str, scorecard: Scorecar
             continue
         returned, expected = np.asarray(answer), mxspec.encode(x, element)
         # Which zero, and which of int8's two lowest codes, is judged elsewhere.
-        magnitude = fmt.sign_bit - 1 if fmt.signed else fmt.code_count - 1
-        both_zero = (returned & magnitude == 0) & (expected & magnitude == 0) & (not fmt.twos_complement)
+        zero = fold_zeros(fmt)[np.arange(256) & (fmt.code_count - 1)] == 0
+        both_zero = zero[returned] & zero[expected]
         lowest = fmt.twos_complement & (returned == fmt.sign_bit) & (expected == fmt.sign_bit + 1)
         wrong = (returned != expected) & ~both_zero & ~lowest
         scorecard.count(TOPIC, label, ok=not wrong.any())

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.blocktensor import BlockTensor
-from mxspec.formats import BlockFormat
+from mxspec.formats import BlockFormat, Extent
 from mxspec.measures import ErrorMeasures, join_measures, measure_error
 from mxspec.profiles.schema import Profile
 from mxspec.tensorscale import find_tensor_amax
@@ -84,7 +84,8 @@ def _quantize_both(session: TargetSession, fmt: BlockFormat, profile: Profile, g
     capabilities = session.capabilities
     dtype = preferred_dtype(capabilities.dtypes)
     tail = -given.shape[-1] % fmt.k
-    typed = cast_input(np.pad(given, ((0, 0), (0, tail))), dtype)
+    padded = np.pad(given, ((0, 0), (0, tail)))
+    typed = cast_input(padded if fmt.extent is Extent.BLOCK else padded.reshape(-1, fmt.k), dtype)
     x = typed.astype(np.float32)
     has_scale = capabilities.has("quantize", "tensor_scale") and profile.two_level is not None and fmt.has_tensor_scale
     tensor = TensorScales.from_amax(find_tensor_amax(x)) if has_scale else None

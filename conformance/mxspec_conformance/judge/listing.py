@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from mxspec.attention import parse_attention, parse_cache
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, get_block, get_scalar
+from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, Extent, get_block, get_scalar
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
@@ -94,10 +94,11 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
     offered = session.capabilities
     of_tensor = ("tensor-scale",) if fmt.has_tensor_scale else ()
     # Two's complement has one zero; what else concerns the scale is a threshold of e8m0, a tie of other formats.
-    signs = () if fmt.element.twos_complement else ("zero-sign",)
+    signs = ("zero-sign",) if fmt.element.has_minus_zero else ()
     rule = "scale-boundary" if fmt.scale.is_power_of_two else "scale-tie"
     if offered.repeats:
-        topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", "axis", "tail", *of_tensor)
+        ways = ("axis", "tail") if fmt.extent is Extent.BLOCK else ()
+        topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", *ways, *of_tensor)
         given = (GIVEN_SCALE,) if offered.has("quantize", "scales") else ()
         yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *given, *_CALLS, "refusal"))
     if offered.has("quantize"):
@@ -121,7 +122,7 @@ def _of_element(session: TargetSession, element: str) -> Iterator[str]:
     if offered.has("encode"):
         yield from (f"encode/{element}/{topic}" for topic in (*_ROUNDING, *_SPECIAL, "zero-sign", "call-size", "state", "refusal"))
     if offered.has("decode"):
-        signs = () if fmt.twos_complement or element in SCALES else ("zero-sign",)
+        signs = ("zero-sign",) if fmt.has_minus_zero else ()
         yield from (f"decode/{element}/{topic}" for topic in (*signs, "code", "call-size", "state", "refusal"))
     if offered.has("encode_stochastic") and element in ELEMENTS:
         of_nan = () if fmt.nan_code is None else ("nan",)

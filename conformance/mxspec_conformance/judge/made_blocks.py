@@ -18,7 +18,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.elements import decode_table
 from mxspec.elements_given_scale import scale_lanes
-from mxspec.formats import BlockFormat, ScalarFormat, get_block
+from mxspec.formats import BlockFormat, ScalarFormat, get_rows
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.alike import ALIKE
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input
@@ -72,7 +72,7 @@ class _Scale:
 @lru_cache(maxsize=64)
 def list_made(fmt_name: str, dtype: str, tensor: TensorScales | None) -> tuple[tuple[str, Floats], ...]:
     """(name, block [k]) of numbers of a dtype, none of them subnormal, each block once."""
-    fmt = get_block(fmt_name)
+    fmt = get_rows(fmt_name)
     known: dict[bytes, tuple[str, Floats]] = {}
     smallest, largest = (float(v) for v in (ml_dtypes.finfo(DTYPES[dtype]).smallest_normal, ml_dtypes.finfo(DTYPES[dtype]).max))
     for number, (name, x) in enumerate(_list_all(fmt, dtype, tensor)):

@@ -292,7 +292,7 @@ def _enter_lanes(seen: Observed, fmt: BlockFormat, scorecard: Scorecard, equals:
         scorecard.count(topic, seen.label, origin=case.id, ok=False, equals=equals | named)
 
     zeros = (fold[expected] == 0) & finite & ~lanes.open_codes[:, None]
-    if element.sign_bit and not element.twos_complement and zeros.any():
+    if element.has_minus_zero and zeros.any():
         signs = (codes != expected) & ~wrong & zeros
         if (signs & (expected == 0)).any():  # a sign may be dropped, never made
             scorecard.count("choice", seen.label, origin=case.id, ok=False)

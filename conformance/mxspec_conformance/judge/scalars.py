@@ -321,7 +321,7 @@ def judge_decode(session: TargetSession, element: str, scorecard: Scorecard) -> 
         if not same and got == 0 and want == 0:
             scorecard.count("zero-sign", label, ok=False, show=show)
             same = True
-        elif want == 0 and fmt.signed and not fmt.twos_complement:
+        elif want == 0 and fmt.has_minus_zero:
             scorecard.count("zero-sign", label, ok=bool(same))
         scorecard.count("code", label, ok=bool(same), equals=named, show=show)
     return {}

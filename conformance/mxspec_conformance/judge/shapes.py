@@ -10,10 +10,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mxspec.elements import code_dtype
-from mxspec.formats import get_block
+from mxspec.formats import Extent, get_block
 from mxspec_conformance.targets.capabilities import ShapeLimits
 from mxspec_conformance.targets.errors import REFUSALS, CallError
 from mxspec_conformance.targets.fitting import FittedSession
+from mxspec_conformance.targets.interface import quantized_shapes
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Limits that kernels have, the mildest first.
@@ -35,11 +36,14 @@ def fit_session(session: TargetSession, formats: Sequence[str] | None = None) ->
     """
     capabilities = session.capabilities
     formats = capabilities.formats if formats is None else formats
-    if isinstance(session, FittedSession) or not formats or session.transport == "results-file":
+    if not formats or session.transport == "results-file" or (isinstance(session, FittedSession) and session.limits):
         return session
+    if isinstance(session, FittedSession):
+        session = session.inner
     found = {f: _find_limits(session, f, formats[0]) for f in ("quantize", "dequantize") if capabilities.has(f)}
     limits = {function: limit for function, limit in found.items() if limit is not None}
-    return FittedSession(session, limits) if limits else session
+    whole = any(get_block(name).extent is not Extent.BLOCK for name in capabilities.formats)
+    return FittedSession(session, limits) if limits or whole else session
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,11 @@ def _ask(session: TargetSession, function: str, name: str, shape: tuple[int, int
         extra["tensor_scale"] = 1.0
     # Unequal numbers of either sign: what the first call of all has wrong may be one code, or one place.
     number = np.arange(rows * blocks * fmt.k).reshape(rows, -1) * 37
+    shared = quantized_shapes(number.shape, fmt)[1]
     arguments: tuple[Any, ...] = ((number % 61 - 30).astype(np.float32) / 8, name)
     if function == "dequantize":
         codes = (number % (fmt.element.max_code + 1)).astype(np.uint8)
-        arguments = (codes, np.full((rows, blocks), fmt.scale.bias << fmt.scale.mantissa_bits, code_dtype(fmt.scale)), name)
+        arguments = (codes, np.full(shared, fmt.scale.bias << fmt.scale.mantissa_bits, code_dtype(fmt.scale)), name)
     try:
         answer = session.call(function, *arguments, **extra)
     except CallError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, get_rows
 from mxspec_conformance.observations.quantize import Observed, Unanswered, observe_quantize
 from mxspec_conformance.observations.scale import ObservedScales, observe_scales
 from mxspec_conformance.observations.tables import ObservedTable, observe_tables
@@ -17,7 +17,7 @@ class Observations:
 
     def __init__(self, session: TargetSession, fmt: str | BlockFormat) -> None:
         self.session = session
-        self.fmt = get_block(fmt)
+        self.fmt = get_rows(fmt)
         #: Blocks that the judge made, of which the answers are not the profile's to the bit; set by the stage that asks them.
         self.made: list[Observed] = []
 

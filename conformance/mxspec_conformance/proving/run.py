@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.formats import get_block
+from mxspec.formats import get_rows
 from mxspec.profiles import find_variant
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.campaign import Outcome, Procedure, State, Workers, WorkItem, run_campaign, run_work_items
@@ -74,7 +74,7 @@ class _Proof(Procedure):
 
     def __init__(self, plan: Plan, timeout: float, in_process: bool, progress: Progress) -> None:
         self.wanted, self.timeout, self.in_process, self.progress = plan, timeout, in_process, progress
-        self.fmt = get_block(plan.fmt)
+        self.fmt = get_rows(plan.fmt)
         self.left_out: list[str] = []
         self.lanes: dict[str, Job] = {}
         self.pieces: list[WorkItem] = []
@@ -129,7 +129,8 @@ class _Proof(Procedure):
         j = job("float32")
         if capabilities.repeats and takes("quantize"):
             for dtype in self.wanted.dtypes:
-                own = find_variant(profile, dtype)
+                # The numbers of a dtype that is not offered are handed over as float32.
+                own = find_variant(profile, dtype if dtype in capabilities.dtypes or "float32" not in profile.dtypes else "float32")
                 if own is None or name_obstacle(own, two_level=tensor is not None) is not None:
                     continue
                 pair = job(dtype, own)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import ScaleCodes, code_dtype
-from mxspec.formats import get_block
+from mxspec.formats import get_block, get_rows
 from mxspec.profiles import get_profile
 from mxspec.stepfunctions import StepFunction, digest_bytes, scale_steps
 from mxspec_conformance.campaign import call_target
@@ -75,7 +75,7 @@ def exact_scale_steps(fmt: str, profile: str, tensor: int | None) -> StepFunctio
 
 @lru_cache(maxsize=4)
 def _answers(fmt: str, profile: str, dtype: str, tensor: int | None, space: PairSpace) -> PairAnswers:
-    return PairAnswers(get_block(fmt), get_profile(profile, fmt), space, tensor_scales(tensor))
+    return PairAnswers(get_rows(fmt), get_profile(profile, fmt), space, tensor_scales(tensor))
 
 
 def pair_answers(job: Job) -> PairAnswers:
@@ -175,7 +175,7 @@ def prove_maxima(session: TargetSession, job: Job, chunk: int) -> Result:
 
 def prove_values(session: TargetSession, job: Job) -> Result:
     """Every code under every scale byte, of float32 scales under those of `list_scales`."""
-    fmt, profile = get_block(job.fmt), get_profile(job.profile, job.fmt)
+    fmt, profile = get_rows(job.fmt), get_profile(job.profile, job.fmt)
     extra, tensor = _extra(session, job.tensor), tensor_scales(job.tensor)
     total: Result = {}
     compared = 0

@@ -73,7 +73,7 @@ def equal_runs(lanes: Sequence[LaneExplanation], key: Callable[[int], object]) -
 def labelled(label: str, *content: RenderableType) -> Table:
     """A label and what belongs to it, with a hanging indent."""
     grid = Table.grid(padding=(0, 0))
-    grid.add_column(width=LABEL, no_wrap=True)
+    grid.add_column(width=max(LABEL, len(label) + 1), no_wrap=True)
     grid.add_column(ratio=1)
     grid.add_row(Text(label, style="bold"), Group(*content))
     return grid

@@ -289,7 +289,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     formats = _listed(module, spec, "FORMATS")
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} has no FORMATS; list the block formats it supports: {', '.join(BLOCKS)}")
-    register_named(formats)
+    register_named((*formats, *_listed(module, spec, "ELEMENTS")))
     check_names(spec, "FORMATS", formats, {**BLOCKS, **ADJACENT})
     elements = _listed(module, spec, "ELEMENTS") or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "ELEMENTS", elements, {**ELEMENTS, **SCALES})
@@ -740,7 +740,7 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     wrong = [name for name, kind in parts.items() if not _IS[kind](given[name])]
     if wrong:
         raise TargetError(f"{spec}: its process says of {', '.join(wrong)} what cannot be")
-    register_named(given["formats"])
+    register_named((*given["formats"], *given["elements"]))
     known = {
         "formats": BLOCKS, "functions": FUNCTIONS, "elements": {**ELEMENTS, **SCALES}, "dtypes": DTYPES,
         "sparse_formats": SPARSE_FORMATS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from mxspec_conformance.targets.arrays import NIBBLES, from_target_array, laid_s
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn
-from mxspec_conformance.targets.interface import Call, Expected, Form, Operation, Shape, has_float_scales
+from mxspec_conformance.targets.interface import Call, Expected, Form, Operation, Shape, has_float_scales, has_one_scale
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 
@@ -59,6 +60,11 @@ class TargetArray:
         return self.form is Form.BLOCK_SCALES and has_float_scales(self.call["format"])
 
     @property
+    def is_one(self) -> bool:
+        """Whether it is the scale of a whole tensor, which the judge has for each row."""
+        return self.form is Form.BLOCK_SCALES and has_one_scale(self.call["format"])
+
+    @property
     def word(self) -> str:
         """What messages call it."""
         if self.form is Form.AFFINE_OFFSETS:
@@ -70,7 +76,7 @@ class TargetArray:
         if self.form is Form.AFFINE_CODES:
             return read_operand(self.call["affine"]).give(items)
         if self.is_float:
-            return items.view(np.float32)
+            return items.view(np.float32).reshape(-1)[:1] if self.is_one else items.view(np.float32)
         if self.layout is None:
             return items
         return lay_codes(items, self.layout) if self.form is Form.BLOCK_CODES else lay_scales(items, self.layout)
@@ -88,7 +94,7 @@ class TargetArray:
             operand = read_operand(self.call["affine"])
             return (np.uint32 if operand.words else dtype), operand.shapes(shape)[0]
         if self.is_float:
-            return np.float32, shape
+            return np.float32, (1,) if self.is_one else shape
         if self.layout is None:
             return dtype, shape
         size = laid_size(shape, self.layout)
@@ -131,6 +137,8 @@ class TargetArray:
         x, axis, layout = self.call["x"], self.call.get("axis", -1), self.layout
         if not -x.ndim <= axis < x.ndim:
             raise BadReturn(f"quantize returned codes along axis {axis} of x of shape {x.shape}")
+        if self.is_float and array.size == (1 if self.is_one else math.prod(shape)) and array.shape in ((), (1,), shape[:-1]):
+            array = np.broadcast_to(array.reshape(-1, 1), shape)
         # Shapes first: a broadcast array of terabytes has few bytes until it is copied.
         if layout is None and array.shape != shape:
             raise BadReturn(self._describe_shape(array, shape))

@@ -14,7 +14,7 @@ import numpy as np
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.attention import CacheSpec, parse_cache
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, Extent, get_block
 from mxspec.fused.functions import FUNCTIONS as FUSED_FUNCTIONS
 from mxspec.layouts import get_layout
 from mxspec.sparsity import get_sparse
@@ -151,6 +151,7 @@ class Operation:
 def quantized_shapes(shape: Shape, block: BlockFormat, *, axis: int = -1, square: bool = False) -> tuple[Shape, Shape]:
     """The shapes of codes (one to an element) and of scales that `quantize` gives for x; square: 16 x 16 blocks."""
     axis %= len(shape)
+    block = block.sized(shape[axis])
     padded = tuple(-(-n // block.k) * block.k if a == axis else n for a, n in enumerate(shape))
     if square:
         padded = tuple(-(-n // 16) * 16 for n in padded)
@@ -163,6 +164,11 @@ def _blocks(part: int) -> Callable[[Shape, Call], Shape]:
         return quantized_shapes(shape, get_block(call["format"]), axis=call.get("axis", -1), square=square)[part]
 
     return shape_of
+
+
+def has_one_scale(fmt: str) -> bool:
+    """Whether a tensor has one scale: the judge has it for each row, a target once."""
+    return get_block(fmt).extent is Extent.TENSOR
 
 
 def has_float_scales(fmt: str) -> bool:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mxspec.adjacent import register_named
 from mxspec.affine import AffineFormat, get_affine
 from mxspec.dot import PLAIN_DTYPES
-from mxspec.formats import BLOCKS, BlockFormat, get_block
+from mxspec.formats import BLOCKS, BlockFormat, get_block, refuse_whole
 from mxspec.sparsity import Sparsity, check_group
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, TRANSPOSED, UNPACKED, Fit, Places, read_words
 
@@ -225,6 +225,8 @@ def parse_operand(text: str) -> OperandSpec:
             f"int4-g64-bias-float16, and any of these with -{' or -'.join(SPARSITIES)} behind it"
         )
     spec = OperandSpec(kind=kind, format=fmt, sparsity=sparsity)
+    if kind is OperandKind.BLOCK:
+        refuse_whole(spec.block, "products that are judged")
     if spec.group > MOST_GROUP:
         raise ValueError(f"{text!r}: a group has {spec.group} numbers; products are judged up to groups of {MOST_GROUP}")
     if sparsity is not None and kind is not OperandKind.PLAIN:

@@ -110,7 +110,7 @@ def read_description(document: Any, spec: str) -> Capabilities:
     formats = tuple(given.get("formats", ()))
     if not formats and {"quantize", "dequantize"} & set(functions):
         raise TargetError(f"{spec} lists no formats; name the block formats it supports: {', '.join(BLOCKS)}")
-    register_named(formats)
+    register_named((*formats, *given.get("elements", ())))
     check_names(spec, "formats", formats, BLOCKS)
     elements = tuple(given.get("elements", ())) or tuple(dict.fromkeys(get_block(f).element.name for f in formats))
     check_names(spec, "elements", elements, {**ELEMENTS, **SCALES})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from mxspec.formats import Extent, get_block
 from mxspec_conformance.targets.capabilities import LIBRARY_SUFFIXES
 from mxspec_conformance.targets.fitting import FittedSession
 from mxspec_conformance.targets.randomness import RandomSession
@@ -50,8 +51,9 @@ def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0,
     limits = session.capabilities.limits
     return (
         session
-        if limits.are_none or isinstance(session, FittedSession)
-        else FittedSession(session, dict.fromkeys(("quantize", "dequantize"), limits))
+        if isinstance(session, FittedSession)
+        or (limits.are_none and all(get_block(name).extent is Extent.BLOCK for name in session.capabilities.formats))
+        else FittedSession(session, {} if limits.are_none else dict.fromkeys(("quantize", "dequantize"), limits))
     )
 
 

@@ -24,7 +24,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused(reference="vllm-project/vllm#36488", what="20 of 30 prompts give other text in another batch.", reason="The order of additions is open, and may depend on the batch."),
     Refused(reference="openxla/xla#32525", what="A product ignores the global scale in older cuDNN.", reason="The mistake of flashinfer-3548; nothing more is known of it."),
     Refused(reference="radixark/miles#1261", what="FlashInfer's four-over-six differs from Transformer Engine's near ties.", reason="The model has no profile of FlashInfer's four-over-six, and the line does not say its arithmetic."),
-    Refused(reference="triton-lang/triton#10745", what="FNUZ NaN decodes as -0.", reason="The FNUZ formats are not among those of the interface."),
+    Refused(reference="triton-lang/triton#10745", what="FNUZ NaN decodes as -0.", reason="An adjacent format, and pairs are of those with vectors; tests/judge/test_fnuz.py has the kernel."),
     Refused(reference="sgl-project/sglang#26884", what="A preshuffled layout costs most of the accuracy.", reason=_ORDER),
     Refused(reference="vllm-project/vllm#44893", what="Accuracy 0 by the wrong gate mode.", reason=_ORDER),
     Refused(reference="vllm-project/vllm#42595", what="Three layout bugs of a mixture of experts.", reason=_ORDER),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mxspec.formats import BlockFormat, get_block
+from mxspec.formats import BlockFormat, get_rows
 from mxspec_conformance.counterexample.sample_space import SampleSpace, get_sample_space
 from mxspec_conformance.fuzzing.subject import Job
 
@@ -39,7 +39,7 @@ class BlockJob(Job):
     @property
     def block_format(self) -> BlockFormat:
         """The block format."""
-        return get_block(self.fmt)
+        return get_rows(self.fmt)
 
     @property
     def name(self) -> str:

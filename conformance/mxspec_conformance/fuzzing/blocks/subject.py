@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from mxspec.formats import BLOCKS as FORMATS, BlockFormat, get_block
+from mxspec.formats import BLOCKS as FORMATS, BlockFormat, get_rows
 from mxspec.profiles import find_variant, get_profile
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.campaign import Named
@@ -65,7 +65,7 @@ def plan_formats(request: Request, *, optional: bool) -> tuple[list[FormatResult
         if optional and name not in capabilities.formats:
             continue
         request.progress(f"{name}: which profile is nearest")
-        fmt = get_block(name)
+        fmt = get_rows(name)
         try:
             profile, distance, compared = (
                 nearest_profile(request.session, fmt) if settings.profile is None else (find_profile(settings.profile, fmt), 0, 0)

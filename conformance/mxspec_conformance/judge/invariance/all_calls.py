@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from mxspec.formats import BlockFormat
-from mxspec_conformance.judge.invariance import block_ways, blocks, refusals
+from mxspec.formats import BlockFormat, Extent
+from mxspec_conformance.judge.invariance import block_ways, blocks, extents, refusals
 from mxspec_conformance.judge.invariance.blocks import BlockCalls
 from mxspec_conformance.judge.invariance.places import judge_places
 from mxspec_conformance.judge.invariance.pools import Pool
@@ -32,6 +32,8 @@ def _list_parts(calls: BlockCalls, fmt: BlockFormat) -> Iterator[tuple[tuple[str
     if calls.function == "quantize":
         yield ("position", "tail"), judge_places
     yield ("call-size", "memory"), blocks.judge_sizes
+    if calls.extent is not Extent.BLOCK and not stored:
+        yield ("call-size",), extents.judge_extents
     if not stored:
         yield ("memory",), blocks.judge_memory
         yield ("state", "memory"), blocks.judge_state
@@ -45,10 +47,11 @@ def _list_parts(calls: BlockCalls, fmt: BlockFormat) -> Iterator[tuple[tuple[str
         if calls.offers("pad"):
             yield ("tail",), block_ways.judge_cut_grids
     if calls.function == "quantize":
-        yield ("refusal", "state"), refusals.judge_ragged_refusal
+        if calls.extent is Extent.BLOCK:
+            yield ("refusal", "state"), refusals.judge_ragged_refusal
         yield ("refusal", "state"), refusals.judge_other_dtypes
-    else:
+    elif calls.extent is not Extent.TENSOR:  # whose one scale fits any codes
         yield ("refusal", "state"), refusals.judge_scale_shapes
-    if not stored:
+    if not stored and calls.extent is Extent.BLOCK:  # a row of nothing has no scale, or any
         yield ("refusal", "state"), refusals.judge_empty
     yield ("state",), blocks.judge_first_call

@@ -14,6 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
+from mxspec.formats import Extent, get_block
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.calls import LARGE_STRIDED, STRIDED
 from mxspec_conformance.judge.invariance.changes import narrow
@@ -21,7 +22,7 @@ from mxspec_conformance.judge.invariance.contents import list_contents
 from mxspec_conformance.judge.invariance.history import THREADS, Drawn, Twin, Verb, Workload, judge_history
 from mxspec_conformance.judge.invariance.items import Items, Shape, judge_items
 from mxspec_conformance.judge.invariance.others import ROWS, find_width
-from mxspec_conformance.judge.invariance.pace import Budget, Speed, find_budget
+from mxspec_conformance.judge.invariance.pace import OTHERS, Budget, Speed, find_budget
 from mxspec_conformance.judge.invariance.placed import list_passed_over
 from mxspec_conformance.judge.invariance.pools import Array, Places, Pool, draw_places, fill_blocks
 from mxspec_conformance.judge.invariance.reach import LOCAL
@@ -109,8 +110,15 @@ class BlockCalls:
         """Whether the calls are made that take long: of the first format of a fast target."""
         return self.is_first_format and self.budget.speed is Speed.FAST
 
+    @property
+    def extent(self) -> Extent:
+        """What shares one scale."""
+        return get_block(self.pools[0].fmt.name).extent
+
     def offers(self, option: str) -> bool:
-        """Whether the function takes an option."""
+        """Whether the function takes an option, and it says anything: a whole row needs no padding, a tensor no axis."""
+        if (option in ("pad", "block") and self.extent is not Extent.BLOCK) or (option == "axis" and self.extent is Extent.TENSOR):
+            return False
         return self.session.capabilities.has(self.function, option)
 
     def is_cheap(self, pool: Pool, elements: int) -> bool:
@@ -134,7 +142,7 @@ class BlockCalls:
             "quick": {name for name, (rows, wide) in taken.items() if self.is_cheap(pool, rows * wide * size)},
             "list_twins": partial(_list_twins, self, pool), "first": self.first,
         }  # fmt: skip
-        return Workload(session=self.session, function=self.function, scorecard=card, **given | changed)
+        return Workload(function=self.function, scorecard=card, **{"session": self.session} | given | changed)
 
     def enter(
         self, topic: str, label: str, way: Way, shape: Shape, *before: str, quick: bool = False, may_refuse: bool = False,
@@ -155,15 +163,22 @@ class BlockCalls:
             self.first.setdefault(self.scorecard.tally(topic).id, call_failure(label, text, expected))
 
 
-def start_calls(session: TargetSession, scorecard: Scorecard, pools: Sequence[Pool]) -> BlockCalls:
-    """No call yet; measures the target's speed on the first pool's blocks."""
-    pool = pools[0]
+def measure_budget(session: TargetSession, pool: Pool) -> Budget:
+    """How large the calls of a target may be, by its speed on a pool's blocks."""
 
     def call(count: int) -> Any:
         given = pool.answered.arguments(draw_places(count // pool.fmt.k, len(pool), 0), rows=8)
         return run_once(partial(session.call, "timed", pool.answered.function, *given, **pool.answered.kwargs))
 
-    return BlockCalls(session, scorecard, pools, find_budget(session.transport, call))
+    return find_budget(session.transport, call)
+
+
+def start_calls(session: TargetSession, scorecard: Scorecard, pools: Sequence[Pool]) -> BlockCalls:
+    """No call yet; measures the target's speed on the first pool's blocks."""
+    if get_block(pools[0].fmt.name).extent is Extent.TENSOR:  # each is a call of its own
+        few = Speed.CRAWLING
+        return BlockCalls(session, scorecard, pools, Budget(few, few.largest, few.largest_chosen, few.cheap, few.cheap // OTHERS))
+    return BlockCalls(session, scorecard, pools, measure_budget(session, pools[0]))
 
 
 def judge_sizes(calls: BlockCalls) -> None:
@@ -327,8 +342,9 @@ def judge_first_call(calls: BlockCalls) -> None:
         return
     label, text = "the first calls of all, again", ""
     if calls.make_workload([Way(calls.pools[0])]).keeps("state", quick=True):
+        session = getattr(calls.session, "inner", calls.session)  # as they were made, before any was laid into other shapes
         for call in first:
-            answer = run_once(partial(calls.session.call, call.function, *call.arguments, **call.options))
+            answer = run_once(partial(session.call, call.function, *call.arguments, **call.options))
             if isinstance(answer, NoAnswer):
                 calls.scorecard.count_no_answer("state", label, answer)
                 return
