@@ -14,7 +14,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, ShapeLimits
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Calls that hold a call -> the place of the function's name among the arguments.
-_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "timed": 0}
+_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "strays": 0, "timed": 0}
 
 #: Answer in the shape that was made -> answer in the shape that was requested.
 Unlay = Callable[[Any], Any]
@@ -65,7 +65,7 @@ class FittedSession:
             return self.inner.call(function, *head, *(self._lay(name, given)[0] for given in tail), **kwargs)
         given, unlay = self._lay(name, tail)
         answer = self.inner.call(function, *head, *given, **kwargs)
-        return unlay(answer) if function == "arranged" else answer
+        return unlay(answer) if function in ("arranged", "strays") else answer
 
     def _lay_call(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         if name not in self.limits or _is_bound(options):
