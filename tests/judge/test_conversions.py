@@ -117,7 +117,7 @@ LOG2 = {
 def test_a_logarithm_in_float32_is_named(mistake: ConversionMistake) -> None:
     def encode(x: Any, element: str) -> Any:
         with np.errstate(all="ignore"):
-            exponent = LOG2[mistake](np.log2(x.astype(np.float64)).astype(np.float32))
+            exponent = LOG2[mistake](np.log2(x.astype(np.float64)).astype(np.float32))  # noqa: TID251
         return np.where(np.isfinite(x) & (x > 0), np.clip(np.nan_to_num(exponent) + 127, 0, 254), np.where(x == 0, 0, 255)).astype(np.uint8)
 
     report = check(SimpleNamespace(ELEMENTS=["e8m0"], encode=encode))
