@@ -118,8 +118,8 @@ def _list_rules(block: BlockFormat) -> Iterator[ScaleRule]:
         yield from (ScaleRule(profile, offset) for profile in profiles)
 
 
-#: Fractions of maxima: all parts of a binade, and its end, where rules of 8-bit elements differ.
-_FRACTIONS = (*(1 + j / 64 for j in range(64)), 1.9878, 1.9941, 1.9985)
+#: Fractions of maxima: all parts of a binade, and its end, where rules of 8-bit elements differ, and logarithms in float32 round up.
+_FRACTIONS = (*(1 + j / 64 for j in range(64)), 1.9878, 1.9941, 1.9985, 2 - 2.0**-23)
 
 
 def _list_numbers(block: BlockFormat) -> npt.NDArray[np.float32]:
