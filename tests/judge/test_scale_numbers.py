@@ -19,6 +19,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.opening import open_target
 
 from tests.bugs.building import Answer, Array
+from tests.transports import build_library
 
 ROOT = Path(__file__).resolve().parents[2]
 MX = ("mxfp4", "mxfp8_e4m3")
@@ -158,3 +159,9 @@ def test_numbers_come_from_another_process(tmp_path: Path, factor: str, expected
     harness = ROOT / "conformance" / "examples" / "python" / "harness.py"
     report = check(f"cmd:{sys.executable} {harness} {path}", quick=True)
     assert {r.verdict for r in find(report, "representable")} == {expected}
+
+
+def test_numbers_come_from_a_shared_library(tmp_path: Path) -> None:
+    report = check(str(build_library(ROOT / "tests" / "targets" / "scale_numbers.cpp", tmp_path / "libnumbers.so")), quick=True)
+    assert {r.verdict for r in report.requirements} <= {Verdict.PASS, Verdict.UNSUPPORTED}
+    assert (report.formats[0].judged_against, report.formats[0].distance) == ("mx-floor", 0)
