@@ -14,6 +14,7 @@ from mxspec.adjacent import ADJACENT, register_adjacent
 from mxspec.blocks import BlockTensor, dequantize, quantize
 from mxspec.calibration import RunningAmax
 from mxspec.elements import decode, encode
+from mxspec.finding import find_codes
 from mxspec.formats import (
     BLOCKS,
     ELEMENTS,
@@ -55,6 +56,7 @@ __all__ = [
     "default_profile",
     "dequantize",
     "encode",
+    "find_codes",
     "get_block",
     "get_profile",
     "get_scalar",

@@ -18,7 +18,7 @@ from mxspec.affine.arrays import dequantize_groups, quantize_groups
 from mxspec.affine.exact import quantize_group
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.reals import make_real
-from mxspec_conformance.judge.affine.mistakes import MISTAKES
+from mxspec_conformance.judge.affine.mistakes import MISTAKES, Stored, list_mistakes
 from mxspec_conformance.judge.affine.off_midpoints import list_off_midpoints
 from mxspec_conformance.judge.affine.soundness import Fault, find_faults, half_ulp
 from mxspec_conformance.judge.check import check
@@ -354,3 +354,12 @@ def test_a_nan_of_one_group_stays_there(name: str) -> None:
     kernel = Spreading(BIAS)
     kernel.NAME = name
     assert f"{'quantize' if name == 'rows' else 'dequantize'}_affine/{BIAS}/call-size" in failing(judged(kernel))
+
+
+def test_a_scale_of_zero_is_not_one_whose_bits_are_read_otherwise() -> None:
+    """No group but those of equal numbers is a profile's, so that no right answer refutes a mistake: awq's scale of them vanishes as bfloat16."""
+    zero, tiny = np.zeros((1, 1), np.uint8), np.array([[2.0**-20, 0.125]], np.float16)
+    right = Stored(np.zeros((1, 2, 32), np.uint8), tiny, np.repeat(zero, 2, axis=1))
+    made = dict(list_mistakes(right, read_operand(ZERO).format))["the scale's 16 bits are read as the other 16-bit float"]
+    assert np.isnan(made.scales[0, 0])
+    assert made.scales[0, 1] not in (0, 0.125)

@@ -78,6 +78,23 @@ def nearest_in_log2(x: Array, fmt: str, scales: Array) -> Array:
     return np.where(x.any(axis=1), np.clip(exponent - 1 + (2 * fraction > np.sqrt(2)) + 127, 0, 254), scales)
 
 
+def turning_at(mantissa: float) -> Any:
+    """amax / M as a power of two, the upper one beyond so many times the lower."""
+
+    def choose(x: Array, fmt: str, scales: Array) -> Array:
+        fraction, exponent = np.frexp(find_amax(x) / np.float32(BLOCKS[fmt].element.max_value))
+        return np.where(x.any(axis=1), np.clip(exponent - 1 + (2 * fraction > mantissa) + 127, 0, 254), scales)
+
+    return of_scales(choose)
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3"])
+@pytest.mark.parametrize(("mantissa", "named"), [(1.3, False), (np.sqrt(2), True), (1.5, False)])
+def test_another_turning_point_than_that_of_a_logarithm_is_not_called_one(mantissa: float, named: bool, fmt: str) -> None:
+    report = check(make([fmt], quantize=on_blocks(turning_at(mantissa))), only="*/scale-boundary")
+    assert (KnownCause.SCALE_NEAREST_LOG2 in report.formats[0].causes) is named
+
+
 def of_range(half: int) -> Any:
     return of_scales(lambda x, fmt, s: scales_of(np.nan_to_num((x.max(axis=1) - x.min(axis=1)) / np.float32(half)), fmt))
 

@@ -108,6 +108,24 @@ def test_bits_of_the_fraction_that_are_not_looked_at() -> None:
     assert all(e.mistake is not ConversionMistake.FRACTION_IN_PART for e in known)
 
 
+LOG2 = {
+    ConversionMistake.LOG2_FLOOR: np.floor, ConversionMistake.LOG2_CEIL: np.ceil, ConversionMistake.LOG2_ROUND: np.rint,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", LOG2)
+def test_a_logarithm_in_float32_is_named(mistake: ConversionMistake) -> None:
+    def encode(x: Any, element: str) -> Any:
+        with np.errstate(all="ignore"):
+            exponent = LOG2[mistake](np.log2(x.astype(np.float64)).astype(np.float32))  # noqa: TID251
+        return np.where(np.isfinite(x) & (x > 0), np.clip(np.nan_to_num(exponent) + 127, 0, 254), np.where(x == 0, 0, 255)).astype(np.uint8)
+
+    report = check(SimpleNamespace(ELEMENTS=["e8m0"], encode=encode))
+    notes = {r.topic: r.note for r in report.requirements if r.verdict in ("fail", "open", "deviation")}
+    assert mistake.value in notes["choice" if mistake is not ConversionMistake.LOG2_ROUND else "mixture"]
+    assert not check(SimpleNamespace(ELEMENTS=["e8m0"], encode=lambda x, element: mxspec.encode(x, element))).exit_code
+
+
 def test_the_shown_code_gives_the_expected_answer_where_the_own_infinity_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     def encode(x: Any, element: str, rounding: str = "rne", overflow: str = "saturate") -> Any:
         return mxspec.encode(x, element, rounding=Rounding(rounding))  # saturates, whatever was asked

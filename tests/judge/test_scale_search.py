@@ -135,3 +135,39 @@ def test_a_search_whose_errors_vanish_or_overflow_is_recognized() -> None:
     assert report.exit_code == 0
     (told,) = [c for c in report.formats[0].open_choices if "search" in c]
     assert "the one with the least sum of squared errors in float32" in told
+
+
+def searched_nvfp4(error: str, ties: str) -> BlockFunction:
+    """Of all scale codes near amax / 6 the one with the least error; elements are x / scale."""
+    grid = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    middles = (grid[1:] + grid[:-1]) / 2
+    decoded = mxspec.decode(np.arange(127, dtype=np.uint8), "ue4m3").astype(float)
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        lost = ~np.isfinite(x).all(axis=1)
+        blocks = np.where(lost[:, None], 0, x).astype(float)
+        amax = np.abs(blocks).max(axis=1)
+        first = mxspec.encode((amax / 6).astype(np.float32), "ue4m3")
+        best, result = np.full(len(x), np.inf), (np.zeros(x.shape, np.uint8), first.copy())
+        for offset in range(-40, 41):
+            tried = np.clip(first.astype(int) + offset, 1, 126).astype(np.uint8)
+            size = np.abs(blocks) / decoded[tried][:, None]
+            low, high = (np.searchsorted(middles, size, side) for side in ("left", "right"))
+            code = low if ties == "down" else np.where(low % 2 == 0, low, high)
+            away = np.abs(grid[code] * decoded[tried][:, None] - np.abs(blocks))
+            cost = (away**2).sum(axis=1) if error == "squared" else away.sum(axis=1)
+            better = (cost < best) & (amax > 0)
+            best[better] = cost[better]
+            result[0][better], result[1][better] = (code | np.signbit(blocks) << 3)[better], tried[better]
+        result[1][lost] = 127
+        return result
+
+    return quantize
+
+
+@pytest.mark.parametrize(("error", "ties", "fails"), [("squared", "down", {"tie-even", "above-tie"}), ("absolute", "even", set())])
+def test_a_search_among_many_scales_with_another_profiles_quotient_is_recognized(error: str, ties: str, fails: set[str]) -> None:
+    report = judge(searched_nvfp4(error, ties), "nvfp4")
+    assert KnownCause.SCALE_SEARCH.value in report.formats[0].causes
+    assert {r.topic for r in report.requirements if r.verdict is Verdict.FAIL} <= fails
+    assert any(f"sum of {error} errors" in choice for choice in report.formats[0].open_choices)

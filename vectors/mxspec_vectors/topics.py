@@ -40,6 +40,7 @@ TOPICS: dict[str, str] = {
     "scale-clamp": "scales beyond the scale format's range are clamped to its ends",
     "scale-tie": "a block scale midway between two scale codes goes where the rule says",
     "given-scale": "a block scale that is given comes back, and scales its elements",
+    "representable": "scales are numbers of the scale's format, and values elements times one scale of their block",
     "scale-code": "every scale code means its value",
     "code": "every element code means its value",
     "tensor-scale": "the tensor scale enters in the profile's order of operations",

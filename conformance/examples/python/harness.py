@@ -97,6 +97,7 @@ def describe(module):
         "dtypes": listed(getattr(module, "DTYPES", ["float32"])),
         "layouts": listed(getattr(module, "LAYOUTS", [])),
         "tensor_scale": getattr(module, "TENSOR_SCALE", "decode"),
+        **({"scales": module.SCALES} if hasattr(module, "SCALES") else {}),
         "one_level": one_level,
         "sr_bits": getattr(module, "SR_BITS", 32),
         "sr_rule": getattr(module, "SR_RULE", "carry"),

@@ -12,6 +12,7 @@ from mxspec_conformance.counterexample.failure import describe_bits
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.texts import clean_text
+from mxspec_vectors.topics import TOPICS
 
 #: Lines of a traceback that are shown.
 MAX_LINES = 8
@@ -56,6 +57,9 @@ def show_value(case: str, given: dict[str, Any], expected: float, returned: floa
 
 def show_no_answer(case: str, no_answer: NoAnswer, given: dict[str, Any]) -> Failure:
     """A call that gave no answer: its input, and the end of the traceback or of what the process said."""
+    if no_answer.topic:
+        wanted, got = {"answer": TOPICS[no_answer.topic]}, {"answer": clean_text(no_answer.message)}
+        return Failure(case=case, given=given, expected=wanted, returned=got, steps=[])
     lines = [line.rstrip() for line in clean_text(no_answer.detail).splitlines() if line.strip()]
     steps = [f"alone in its call it gave no answer ({no_answer.kind.value})" if not no_answer.among else _among(no_answer)]
     return Failure(

@@ -158,12 +158,15 @@ def _excuse_search(observations: Observations, profile: Profile, requirements: S
     that explains every element."""
     wrong = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
     bad = [r for r in wrong if r.topic in SCALE_TOPICS]
-    rounding = find_rounding(observations.answered, observations.fmt, profile) if len(bad) < len(wrong) else None
-    if not bad or (rounding is None and len(bad) < len(wrong)) or any(r.topic not in OF_LANES for r in wrong if r not in bad):
+    if not bad or any(r.topic not in OF_LANES for r in wrong if r not in bad):
         return None
     others = [p for p in mxspec.list_profiles(observations.fmt) if p.kind is Kind.NORMATIVE and p is not profile]
-    # Its candidates may lie about the scale of another rule than the nearest one.
-    search = next(filter(None, (find_search(observations, p, rounding) for p in (profile, *others))), None)
+    # Its candidates may lie about the scale of another rule than the nearest one, and its quotients may be those of another profile.
+    roundings = (
+        (p, find_rounding(observations.answered, observations.fmt, p) if len(bad) < len(wrong) else None) for p in (profile, *others)
+    )
+    searches = (find_search(observations, p, r) for p, r in roundings if r is not None or len(bad) == len(wrong))
+    search = next(filter(None, searches), None)
     if search is not None:
         for requirement in bad:
             requirement.verdict, requirement.note, requirement.explained_by = Verdict.OPEN, search.text, ""

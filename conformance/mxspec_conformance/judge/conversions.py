@@ -9,8 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import default_nan_policy, encode_table, table_index
-from mxspec.formats import ElementFormat, ScalarFormat
+from mxspec.expressions import const
+from mxspec.formats import E2M1, ElementFormat, ScalarFormat
+from mxspec.profiles.schema import ScaleRule, ScaleStep
 from mxspec.rounding import Overflow, Rounding
+from mxspec.scales import scale_exponents
 from mxspec_conformance.judge.explanation import ROUNDING_TEXT, Cause, ConversionMistake, Explanation
 
 Floats = npt.NDArray[np.float32]
@@ -51,6 +54,8 @@ def _list_all(
         partly = _without_some_bits(x, returned, expected)
         if partly is not None:
             yield _mistake(ConversionMistake.FRACTION_IN_PART), partly
+        if fmt.is_power_of_two:
+            yield from ((_mistake(mistake), _by_log2(x, fmt, step)) for mistake, step in _LOG2.items())
     elif fmt.nan_code is not None:
         yield _mistake(ConversionMistake.NAN_IN_A_RANGE), _with_nan_between(x, fmt, returned, expected)
     if own:
@@ -106,6 +111,21 @@ def _with_nan_between(x: Floats, fmt: ScalarFormat, returned: Codes, expected: C
         lost = size[beyond & (returned == nan)]
         if lost.size:
             codes[beyond & (size >= lost.min()) & (size <= lost.max())] = nan
+    return codes
+
+
+#: Conversions to powers of two by a float32 logarithm.
+_LOG2 = {
+    ConversionMistake.LOG2_FLOOR: ScaleStep.LOG2F_FLOOR, ConversionMistake.LOG2_CEIL: ScaleStep.LOG2F_CEIL,
+    ConversionMistake.LOG2_ROUND: ScaleStep.LOG2F_ROUND,
+}  # fmt: skip
+
+
+def _by_log2(x: Floats, fmt: ScalarFormat, step: ScaleStep) -> Codes:
+    """Codes of powers of two by an exponent rule; zero and infinity at the ends."""
+    ordinary, size = np.isfinite(x) & (x != 0), np.abs(x)
+    exponents = scale_exponents(np.where(ordinary, size, np.float32(1)).astype(np.float64), ScaleRule(value=const(0), step=step), E2M1)
+    codes: Codes = np.where(ordinary, np.clip(exponents + fmt.bias, 0, fmt.max_code), np.where(size > 0, fmt.max_code, 0))
     return codes
 
 

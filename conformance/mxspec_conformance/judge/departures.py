@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mxspec
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.behaviour import Trait, TraitName, describe, list_deviations, list_open_choices
-from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_no_answer
+from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_no_answer, find_no_numbers
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.scale_search import Search
 from mxspec_conformance.judge.tally import Tally
@@ -68,6 +68,10 @@ def describe_departures(
         result.open_choices.append(f"scale: {search.text}")
         result.deviations = [d for d in result.deviations if d not in traits_of_scale]
         result.causes.append(KnownCause.SCALE_SEARCH.value)
+    if odd := find_no_numbers(observations) if session.capabilities.may_stray(block.name) else None:
+        found, alone = odd
+        result.deviations = [found.text, *([] if alone else result.deviations)]
+        result.causes = [found.cause.value, *([] if alone else result.causes)]
     if none := find_no_answer(observations) if session.capabilities.has("quantize") else None:
         result.deviations, result.causes = [none.text], [none.cause.value]
     if mixed_up:

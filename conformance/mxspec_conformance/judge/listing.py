@@ -14,6 +14,7 @@ from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, Extent, get_bl
 from mxspec.layouts import Layout
 from mxspec_conformance.judge.choosing import choose_formats
 from mxspec_conformance.judge.given_scales import TOPIC as GIVEN_SCALE
+from mxspec_conformance.observations.strays import REPRESENTABLE
 from mxspec_conformance.targets.affine import AFFINE_FUNCTIONS, read_operand
 from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, LAYOUT_FUNCTIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.sessions import TargetSession
@@ -100,9 +101,10 @@ def _of_block(session: TargetSession, fmt: BlockFormat) -> Iterator[str]:
         ways = ("axis", "tail") if fmt.extent is Extent.BLOCK else ()
         topics = (*_ROUNDING, *_SPECIAL, *signs, rule, "scale-clamp", "zero-block", "position", *ways, *of_tensor)
         given = (GIVEN_SCALE,) if offered.has("quantize", "scales") else ()
-        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *given, *_CALLS, "refusal"))
+        numbers = (REPRESENTABLE,) if offered.may_stray(fmt.name) else ()
+        yield from (f"quantize/{fmt.name}/{topic}" for topic in (*topics, *numbers, *given, *_CALLS, "refusal"))
     if offered.has("quantize"):
-        yield f"scale/{fmt.name}/{rule}"
+        yield from (f"scale/{fmt.name}/{topic}" for topic in (rule, *((REPRESENTABLE,) if offered.may_stray(fmt.name) else ())))
     if offered.has("quantize", "random_bits"):
         yield f"stochastic/{fmt.name}/random-bits"
     if offered.has_generator:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from mxspec_conformance.judge.quantize import as_answer, judge_all
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.quantize import Observed, group_rows, tensor_argument
+from mxspec_conformance.observations.strays import find_strays
 from mxspec_conformance.targets.dtypes import cast_input, is_representable
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import Answer, Codes, QuantizeCase
@@ -62,10 +64,11 @@ def _judge_group(session: TargetSession, judged: Judged, dtype: str, tensor: Ten
     if expected is None:  # the profile says nothing of them
         return []
 
-    def call(items: Sequence[QuantizeCase]) -> list[tuple[Codes, Codes]]:
-        x = cast_input(np.concatenate([c.x for c in items]), dtype)
-        codes, scales = session.call("quantize", x, fmt.name, **tensor_argument(tensor, session.capabilities))
-        return [(scales[i : i + 1], codes[i : i + 1]) for i in range(len(items))]
+    def call(items: Sequence[QuantizeCase]) -> list[Any]:
+        x, extra = cast_input(np.concatenate([c.x for c in items]), dtype), tensor_argument(tensor, session.capabilities)
+        codes, scales = session.call("quantize", x, fmt.name, **extra)
+        strays = find_strays(session, x, fmt.name, **extra)
+        return [strays.get(i, (scales[i : i + 1], codes[i : i + 1])) for i in range(len(items))]
 
     others = []
     for i, (case, answer) in enumerate(zip(cases, run_bisected(cases, call), strict=True)):

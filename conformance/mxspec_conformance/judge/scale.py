@@ -33,7 +33,8 @@ def judge_scales(
         if expected is None:
             continue
         if isinstance(returned, NoAnswer):
-            scorecard.count_no_answer(case.topic, case.id, returned, given=partial(_describe, case, fmt))
+            name = case.label(0) if returned.topic else case.id
+            scorecard.count_no_answer(case.topic, name, returned, given=partial(_describe, case, fmt))
             continue
         low = _flag_low_end(returned, expected, fmt, profile)
         for i, ok in enumerate(returned == expected):

@@ -30,7 +30,7 @@ from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
 #: More different distances from the rule's scale than this are no search.
-MOST_CANDIDATES = 8
+MOST_CANDIDATES = 64
 
 
 class ErrorKind(StrEnum):

@@ -26,7 +26,9 @@ from mxspec_conformance.judge.scale import count_wrong_scales
 from mxspec_conformance.judge.special_tensor_scales import judge_special_tensor_scales
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.judge.wanted import OF_CALLS
+from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.observations.format import Observations
+from mxspec_conformance.observations.strays import REPRESENTABLE
 from mxspec_conformance.results.report import Failure
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.topics import TOPICS
@@ -107,9 +109,13 @@ def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
         if run.profile.id in item.case.answers:
             given = partial(describe_case, item.case, item.dtype)
             scorecard.count_no_answer(item.case.topic, item.label, item.reason, origin=item.case.id, given=given)
+    if run.session.capabilities.may_stray(run.fmt.name):
+        for one in run.observations.answered:
+            scorecard.count(REPRESENTABLE, one.label, origin=one.case.id, ok=True)
     seen = set_places_apart(run.session, run.fmt, run.profile, run.observations.answered, scorecard)
     quantize.judge_all(seen, run.fmt, run.profile, scorecard, naming=run.naming)
-    judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
+    if not run.session.capabilities.fake:  # how a block is stored is not to be seen of its values
+        judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
     return {}
 
 
@@ -120,6 +126,10 @@ def _judge_made(run: BlockRun, scorecard: Scorecard) -> Failures:
 
 
 def _judge_scales(run: BlockRun, scorecard: Scorecard) -> Failures:
+    if run.session.capabilities.may_stray(run.fmt.name):
+        answered = (item.case for item in run.observations.scales if not isinstance(item.returned, NoAnswer))
+        for label in (case.label(i) for case in answered for i in range(len(case.amax))):
+            scorecard.count(REPRESENTABLE, label, ok=True)
     scale.judge_scales(run.observations.scales, run.fmt, run.profile, scorecard, naming=run.naming)
     return {}
 

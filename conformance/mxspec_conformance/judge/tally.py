@@ -91,7 +91,14 @@ class Scorecard:
         self, topic: str, case: str, no_answer: NoAnswer, *, origin: str | None = None,
         given: Callable[[], dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
-        """Enter a case that has no answer; given: describes its input."""
+        """Enter a case that has no answer; given: describes its input. It fails where the reason has a topic of its own."""
+
+        def show() -> Failure:
+            return show_no_answer(case, no_answer, {} if given is None else given())
+
+        if no_answer.topic:
+            self.count(no_answer.topic, case, ok=False, origin=origin, show=show)
+            return
         tally = self.tally(topic)
         tally.cases.add(case)
         if origin is not None:
@@ -99,10 +106,6 @@ class Scorecard:
         tally.no_answers[case] = no_answer
         if no_answer.given_up or no_answer.is_unsupported:
             return
-
-        def show() -> Failure:
-            return show_no_answer(case, no_answer, {} if given is None else given())
-
         tally.show_first = tally.show_first or show
         if not no_answer.is_refusal:
             tally.show_defect = tally.show_defect or show

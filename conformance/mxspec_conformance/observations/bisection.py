@@ -38,6 +38,8 @@ class NoAnswer:
     untried: bool = False
     #: The call that failed, in words.
     call: str = ""
+    #: The topic under which it counts, whatever the case is about; "": that of the case.
+    topic: str = ""
 
     @property
     def is_refusal(self) -> bool:

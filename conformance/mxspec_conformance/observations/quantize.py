@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
 from mxspec_conformance.observations.selection import keeps
+from mxspec_conformance.observations.strays import find_strays
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.dtypes import cast_input, is_representable
+from mxspec_conformance.targets.fake import shows_codes
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import Codes, QuantizeCase
 from mxspec_vectors.tensor_scales import TensorScales
@@ -64,6 +66,8 @@ def refuse_tensor(function: str, tensor: TensorScales | None, capabilities: Capa
     """Why a function is not asked with this tensor scale, or without one."""
     if tensor is not None and not capabilities.has(function, "tensor_scale"):
         return unsupported(f"{function} takes no tensor_scale")
+    if tensor is not None and function == "quantize" and capabilities.fake and not shows_codes(tensor.value("decode")):
+        return unsupported("values under such a tensor scale do not show their codes")
     if tensor is None and not capabilities.one_level:
         return unsupported(f"{function} asks for a tensor_scale")
     return None
@@ -120,16 +124,18 @@ def _observe_batch(session: TargetSession, fmt: str, batch: list[QuantizeCase], 
         if case.pad:
             extra["pad"] = True
 
-        def call_alone(items: Sequence[QuantizeCase]) -> list[tuple[Codes, Codes]]:
-            codes, scales = session.call("quantize", cast_input(items[0].x, dtype), fmt, **extra)
-            return [(scales, codes)]
+        def call_alone(items: Sequence[QuantizeCase]) -> list[Any]:
+            x = cast_input(items[0].x, dtype)
+            codes, scales = session.call("quantize", x, fmt, **extra)
+            return [next(iter(find_strays(session, x, fmt, **extra).values()), (scales, codes))]
 
         return run_bisected(batch, call_alone)
 
-    def call(items: Sequence[QuantizeCase]) -> list[tuple[Codes, Codes]]:
+    def call(items: Sequence[QuantizeCase]) -> list[Any]:
         rows: npt.NDArray[Any] = cast_input(np.concatenate([c.x for c in items]), dtype)
         codes, scales = session.call("quantize", rows, fmt, **extra)
-        return [(scales[i : i + 1], codes[i : i + 1]) for i in range(len(items))]
+        strays = find_strays(session, rows, fmt, **extra)
+        return [strays.get(i, (scales[i : i + 1], codes[i : i + 1])) for i in range(len(items))]
 
     return run_bisected(batch, call)
 

@@ -13,6 +13,7 @@ from mxspec.formats import get_block
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.quantize import refuse_tensor, tensor_argument
 from mxspec_conformance.observations.selection import kept_lanes
+from mxspec_conformance.observations.strays import find_strays
 from mxspec_conformance.targets.dtypes import DTYPES, is_representable, preferred_dtype
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import Codes, ScaleCase
@@ -69,18 +70,32 @@ def observe_scales(session: TargetSession, fmt: str, cases: Sequence[ScaleCase])
             continue
         extra = tensor_argument(tensor, capabilities)
 
-        def call(items: Sequence[ScaleCase], extra: dict[str, Any] = extra) -> list[Codes]:
+        strays = dict[str, dict[int, NoAnswer]]()
+
+        def call(items: Sequence[ScaleCase], extra: dict[str, Any] = extra, strays: dict[str, dict[int, NoAnswer]] = strays) -> list[Codes]:
             rows = np.concatenate([scale_blocks(c, block.k) for c in items]).astype(DTYPES[dtype])
             _, scales = session.call("quantize", rows, fmt, **extra)
-            edges = np.cumsum([len(c.amax) for c in items])[:-1]
-            return list(np.split(scales.reshape(-1), edges))
+            odd, edges = find_strays(session, rows, fmt, **extra), np.cumsum([0, *(len(c.amax) for c in items)]).tolist()
+            strays.update(
+                {c.id: {i - e: n for i, n in odd.items() if 0 <= i - e < len(c.amax)} for c, e in zip(items, edges, strict=False)}
+            )
+            return list(np.split(scales.reshape(-1), edges[1:-1]))
 
         for case, answer in zip(members, run_bisected(members, call), strict=True):
-            if isinstance(answer, NoAnswer) and answer.is_unsupported:
+            if odd := strays.get(case.id, {}):
+                results += _leave_out(case, answer, odd)
+            elif isinstance(answer, NoAnswer) and answer.is_unsupported:
                 results += _ask_maxima(case, answer, call)
             else:
                 results.append(ObservedScales(case, answer))
     return results
+
+
+def _leave_out(case: ScaleCase, answer: Codes, strays: dict[int, NoAnswer]) -> Iterator[ObservedScales]:
+    """A case without the maxima whose scales are no numbers of the format, and these, each alone."""
+    if kept := [i for i in range(len(case.amax)) if i not in strays]:
+        yield ObservedScales(case.keep(kept), answer[kept])
+    yield from (ObservedScales(case.keep([i]), reason) for i, reason in strays.items())
 
 
 def _ask_maxima(case: ScaleCase, refusal: NoAnswer, call: Callable[[Sequence[ScaleCase]], Sequence[Codes]]) -> Iterator[ObservedScales]:

@@ -47,6 +47,13 @@ def _probe(args: Arguments, kwargs: Options, value: Any) -> bool:
     return is_answer(function, first, kwargs, value[2])
 
 
+def _strays(args: Arguments, kwargs: Options, value: Any) -> bool:
+    function, *given = args
+    wanted = OPERATIONS[function].expect(OPERATIONS[function].name_call(given, kwargs))
+    floats = (Expected(w.name, np.float32, w.shape) for w in wanted)
+    return isinstance(value, tuple) and len(value) == len(wanted) and all(map(_is_array, value, floats))
+
+
 def _are(value: Any, count: int, kind: type) -> bool:
     return isinstance(value, tuple) and len(value) == count and all(type(v) is kind for v in value)
 
@@ -56,6 +63,7 @@ CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "raw_quantize": lambda _args, _, value: _are(value, 2, bytes),
     "arranged": lambda args, kwargs, value: is_answer(args[1], args[2:], kwargs, value),
     "probe": _probe,
+    "strays": _strays,
     "reused": lambda args, kwargs, value: is_answer(args[0], args[2], kwargs, value),
     "held": lambda _args, _, value: _are(value, 3, int),
     "covered": lambda _args, _, value: type(value) is int,

@@ -41,6 +41,8 @@ from mxspec_conformance.targets.operands import parse_product, parse_products
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
 FUNCTIONS = tuple(OPERATIONS)
+#: What a Python target may have in place of `quantize`, and the options that it may take.
+FAKE, FAKE_OPTIONS = "fake_quantize", ("tensor_scale",)
 
 #: How the names of shared libraries end.
 LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
@@ -73,6 +75,8 @@ class SrRule(StrEnum):
     BELOW = "below"
 
 
+#: Forms of scales: bytes, or the numbers that they mean.
+SCALE_FORMS = ("uint8", "float32")
 #: Random bits that a word may hold.
 SR_BITS = (32, 16, 8)
 
@@ -137,6 +141,10 @@ class Capabilities:
     code_layout: str = UNPACKED
     scale_layout: str = ROW_MAJOR
     tensor_scale: str = "decode"
+    #: Whether the target has `fake_quantize` in place of `quantize`: values, of which the codes are found.
+    fake: bool = False
+    #: How scales of one byte are handed over, one of SCALE_FORMS; "": as bytes.
+    scales: str = ""
     #: Random bits that `encode_stochastic`, and `quantize` with `random_bits`, use.
     sr_bits: int = 32
     sr_rule: SrRule = SrRule.CARRY
@@ -204,6 +212,10 @@ class Capabilities:
         """The matrices that quantize and dequantize take."""
         return ShapeLimits(*self.shapes)
 
+    def may_stray(self, fmt: str) -> bool:
+        """Whether what `quantize` returns is read as codes and scales, and may be none."""
+        return self.repeats and (self.fake or self.scales == "float32") and get_block(fmt).scale.bits <= 8
+
     def layout_of(self, fmt: str) -> str:
         """The layout in which codes of a block format are handed over; one to a byte where they are of another width than it holds."""
         fits = get_layout(self.code_layout).main.packing.width == get_block(fmt).element.bits
@@ -226,6 +238,8 @@ class Capabilities:
             "layout": [self.code_layout, self.scale_layout],
             "layouts": list(self.layouts),
             "tensor_scale": self.tensor_scale,
+            **({"fake_quantize": True} if self.fake else {}),
+            **({"scales": self.scales} if self.scales else {}),
             "one_level": self.one_level,
             "shapes": dict(zip(SHAPE_NAMES, self.shapes, strict=True)),
             "sr_bits": self.sr_bits,
@@ -274,12 +288,14 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     hidden += tuple(name for names, offered in of_caches if not offered for name in names)
     hidden += tuple(f for f, (what, *_) in PRODUCTS.items() if getattr(module, what, None) is None)
     functions = tuple(f for f in FUNCTIONS if f not in hidden and callable(getattr(module, f, None)))
+    if fake := "quantize" not in functions and callable(getattr(module, FAKE, None)):
+        functions, module.instead = ("quantize", *functions), {"quantize": FAKE}
     if not functions:
         named = [f for f in hidden if callable(getattr(module, f, None))]
         listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), *((what, (f,)) for f, (what, *_) in PRODUCTS.items())]
         listed += [("CACHES", CACHE_FUNCTIONS), ("ATTENTION", (ATTENTION,))]
         why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
-        raise TargetError(f"{spec} defines none of the functions {', '.join(FUNCTIONS)}; define at least one{why}")
+        raise TargetError(f"{spec} defines none of the functions {', '.join((*FUNCTIONS, FAKE))}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
         if {"layout", "affine", "lengths", "slots"} & set(OPERATIONS[function].arguments) or function in SPARSE_FUNCTIONS:
@@ -312,6 +328,10 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     check_caches(spec, functions, caches, attention, _listed(module, spec, "OUT_DTYPES"))
     claimed = () if getattr(module, "PROFILE", None) is None else _listed(module, spec, "PROFILE")
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
+    if fake:
+        signatures["quantize"] = {name: p for name, p in signatures["quantize"].items() if name in FAKE_OPTIONS}
+        if any(get_block(f).scale.bits > 8 for f in formats) or (code_layout, scale_layout, kind) != (UNPACKED, ROW_MAJOR, "decode"):
+            raise TargetError(f"{spec}: {FAKE} returns values of formats with scales of one byte, in no LAYOUT, with TENSOR_SCALE decode")
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
         name=name,
@@ -325,6 +345,8 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         code_layout=code_layout,
         scale_layout=scale_layout,
         tensor_scale=kind,
+        fake=fake,
+        scales=check_scales(spec, "SCALES", _single(module, spec, "SCALES", ""), scale_layout),
         sr_bits=_random_bits(module, spec),
         sr_rule=SrRule(sr_rule),
         stochastic=_is_stochastic(module, spec, signatures.get("quantize", {})),
@@ -360,10 +382,12 @@ class _Names:
 
     def __init__(self, module: Any, spec: str) -> None:
         self._module, self._spec = module, spec
+        #: Name of the interface -> the target's.
+        self.instead: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return getattr(self._module, name)
+            return getattr(self._module, self.instead.get(name, name))
         except (AttributeError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -521,6 +545,15 @@ def check_fused(spec: str, keywords: Mapping[str, Iterable[str]], names: Iterabl
     except ValueError as error:
         raise TargetError(f"{spec}: FUSED: {error}") from None
     return {"fused": names, "fused_contract": contract}
+
+
+def check_scales(spec: str, what: str, form: str, layout: str) -> str:
+    """A form of scales, or "". Raises TargetError for another word, and for numbers in a layout of bytes."""
+    if form:
+        check_names(spec, what, (form,), SCALE_FORMS)
+    if form == "float32" and layout != ROW_MAJOR:
+        raise TargetError(f"{spec}: {what} is float32, and scales lie in {layout}, a layout of bytes; declare one of the two")
+    return form
 
 
 def check_rule(spec: str, what: str, name: str) -> str:
@@ -757,6 +790,7 @@ def read_capabilities(given: Any, spec: str) -> Capabilities:
     check_caches(spec, given["functions"], given["caches"], given["attention"], given["out_dtypes"])
     check_sparse_layout(spec, "sparse_layout", given["sparse_layout"])
     check_rule(spec, "prune_rule", given["prune_rule"])
+    check_scales(spec, "scales", given["scales"], given["scale_layout"])
     check_fused(spec, given["keywords"], given["fused"], given["fused_contract"])
     texts = {name: clean_name(given[name]) for name in ("name", "version")} | {"sr_rule": SrRule(given["sr_rule"])}
     return Capabilities(**{**given, **texts})

@@ -17,7 +17,7 @@ from mxspec_conformance.targets.capabilities import Capabilities, ShapeLimits
 from mxspec_conformance.targets.sessions import TargetSession
 
 #: Calls that hold a call -> the place of the function's name among the arguments.
-_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "timed": 0}
+_NESTED = {"arranged": 1, "held": 2, "repeated": 2, "output_dtype": 0, "probe": 0, "reused": 0, "strays": 0, "timed": 0}
 #: Those of them that hold two calls, and those that count, of which one tensor is enough.
 _PAIRS, _COUNTS = ("held", "probe", "reused"), ("held", "repeated", "output_dtype")
 _NO_LIMITS = ShapeLimits()
@@ -100,7 +100,7 @@ class FittedSession:
         kwargs = self._lay_words(name, calls[0], kwargs)
         laid = [self._lay(name, each) for each in calls]
         answer = self.inner.call(*head, *([each for each, _ in laid] if verb in _PAIRS else laid[0][0]), **kwargs)
-        if verb in (None, "arranged", "reused"):
+        if verb in (None, "arranged", "reused", "strays"):
             return laid[-1][1](answer)
         if verb == "probe":
             return (*answer[:-1], _unlay_last(laid[-1][1], laid[0][0], laid[1][0], answer[-1]))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.affine.formats import Offset
+from mxspec.elements import decode_codes, encode
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.affine import read_floats, read_offsets, read_operand
@@ -57,7 +58,7 @@ class TargetArray:
     @property
     def is_float(self) -> bool:
         """Whether it is scales that are float32."""
-        return self.form is Form.BLOCK_SCALES and has_float_scales(self.call["format"])
+        return self.form is Form.BLOCK_SCALES and (self.capabilities.scales == "float32" or has_float_scales(self.call["format"]))
 
     @property
     def is_one(self) -> bool:
@@ -76,7 +77,8 @@ class TargetArray:
         if self.form is Form.AFFINE_CODES:
             return read_operand(self.call["affine"]).give(items)
         if self.is_float:
-            return items.view(np.float32).reshape(-1)[:1] if self.is_one else items.view(np.float32)
+            numbers = items.view(np.float32) if has_float_scales(self.call["format"]) else give_scale_numbers(items, self.call["format"])
+            return numbers.reshape(-1)[:1] if self.is_one else numbers
         if self.layout is None:
             return items
         return lay_codes(items, self.layout) if self.form is Form.BLOCK_CODES else lay_scales(items, self.layout)
@@ -145,7 +147,8 @@ class TargetArray:
         if array.size > MOST * max(x.size, 1024):
             raise BadReturn(f"{self.name} have shape {array.shape} for x of shape {x.shape}")
         if self.is_float:
-            return read_float_scales(array)
+            is_own = has_float_scales(self.call["format"])
+            return read_float_scales(array) if is_own else read_scale_numbers(array, self.call["format"])
         if layout is None or layout in NIBBLES or self.form is Form.BLOCK_SCALES:
             array = read_bytes(array, self.name)
         else:
@@ -214,6 +217,31 @@ def read_float_scales(a: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
     if a.dtype != np.float32:
         raise BadReturn(f"scales have dtype {a.dtype}; return float32")
     return np.where(np.isnan(a), np.float32(np.nan), a).view(np.uint32)
+
+
+def give_scale_numbers(codes: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.float32]:
+    """The numbers that scale bytes mean. Raises NotImplementedError for wider integers, which mean none."""
+    scale = get_block(fmt).scale
+    if codes.dtype != np.uint8:
+        raise NotImplementedError(f"scales are float32; {codes.dtype} is not handed over")
+    return decode_codes(codes & np.uint8(scale.code_count - 1), scale)
+
+
+def read_scale_numbers(a: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.uint8]:
+    """The bytes of scales that are numbers; of one that the format does not have the byte of a number near it: `find_strays`.
+
+    Raises BadReturn for another dtype.
+    """
+    if a.dtype not in (np.float64, *DTYPES.values()):
+        raise BadReturn(f"scales have dtype {a.dtype}; by SCALES return float32, the numbers")
+    with np.errstate(all="ignore"):
+        return encode(np.abs(a).astype(np.float32), get_block(fmt).scale)
+
+
+def find_stray_scales(a: npt.NDArray[Any], fmt: str) -> npt.NDArray[np.float32]:
+    """Where scales are no numbers of their format these scales, elsewhere NaN."""
+    means = give_scale_numbers(read_scale_numbers(a, fmt), fmt)
+    return np.where((a == means) | np.isnan(a), np.float32(np.nan), a.astype(np.float32))
 
 
 def flat_bytes(returned: Any, function: str) -> npt.NDArray[np.uint8]:

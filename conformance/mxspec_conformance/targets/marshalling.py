@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from mxspec.environment import describe_changes
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.arrays import arrange_array, from_target_array
-from mxspec_conformance.targets.capabilities import Capabilities, is_dense, parameters_of, takes_prepared
+from mxspec_conformance.targets.capabilities import FAKE, Capabilities, is_dense, parameters_of, takes_prepared
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
-from mxspec_conformance.targets.forms import MOST, TargetArray, read_bytes, split_answer
+from mxspec_conformance.targets.fake import ScaleRule, find_rule, read_values, shows_codes
+from mxspec_conformance.targets.forms import MOST, TargetArray, find_stray_scales, read_bytes, read_scale_numbers, split_answer
 from mxspec_conformance.targets.interface import OPERATIONS, Call, Form, Operation
 from mxspec_conformance.targets.laying_out import hand_over_data
 from mxspec_conformance.targets.operand_words import UNPACKED
@@ -79,6 +81,9 @@ class Marshaller:
     #: Arrays given to the last call with their bytes at that time, and what the target returned.
     _given: list[tuple[Any, list[bytes]]] = field(default_factory=list)
     _returned: Any = None
+    #: Of `fake_quantize`: what no code explains in the last answer, and the rules of the scale by format and tensor scale.
+    _unexplained: Any = None
+    _rules: dict[tuple[str, bool], ScaleRule] = field(default_factory=dict)
     #: Arrays that the next call's inputs are written into.
     _kept: list[Any] = field(default_factory=list)
     #: What `prepare` returned for an operand b, by its bytes: it serves every later call with this b, whatever was prepared since.
@@ -165,8 +170,42 @@ class Marshaller:
         finally:
             self._kept = []
 
+    def _call_strays(self, function: str, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """What an answer of `quantize` holds that its format has not: values [rows, k] and scales [rows, blocks]; zero and NaN
+        where there is nothing of the kind."""
+        codes, scales = self.call(function, x, fmt, **kwargs)
+        values = self._unexplained if self.capabilities.fake else np.zeros(codes.shape, np.float32)
+        if self.capabilities.scales != "float32":
+            return values, np.full(scales.shape, np.nan, np.float32)
+        return values, find_stray_scales(from_target_array(self._returned[1], "scales"), fmt)
+
+    def _read_fake(self, call: Call, returned: Any) -> tuple[Any, Any]:
+        """Codes and scales of what `fake_quantize` returned: values, and scales if the target declares them."""
+        x, fmt, tensor = call["x"], call["format"], call.get("tensor_scale")
+        values, scales = returned if self.capabilities.scales and isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+        if self.capabilities.scales and scales is None:
+            raise BadReturn(f"fake_quantize returned {type(returned).__name__}; by SCALES return (values, scales)")
+        key = fmt, tensor is not None
+        if key not in self._rules:
+            self._rules[key] = find_rule(partial(self._ask_values, fmt, tensor), fmt, self.capabilities.dtypes[0], tensor and 1.0)
+        # Read as those of `quantize` are; the returned ones are what comes back.
+        known = None if scales is None else TargetArray(OPERATIONS["quantize"], "scales", call, self.capabilities).take(
+            scales, OPERATIONS["quantize"].expect(call)[1]
+        )  # fmt: skip
+        found = read_values(from_target_array(values, "values"), x, fmt, self._rules[key], scales=known, tensor_scale=tensor)
+        self._unexplained = found.unexplained
+        return found.codes, found.scales if scales is None else scales
+
+    def _ask_values(self, fmt: str, tensor: float | None, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The values of other numbers, without a trace in what is held of the call; under a tensor scale under that of one."""
+        array = arrange_array(x, self.capabilities.arrays, "contiguous", self.capabilities.device)
+        returned = self.module.fake_quantize(array, fmt, **({} if tensor is None else {"tensor_scale": 1.0}))
+        return from_target_array(returned[0] if isinstance(returned, tuple) else returned, "values")
+
     def _call_trimmed(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> npt.NDArray[np.uint8] | None:
         """The codes that `quantize` returns where they have the shape of x; else None."""
+        if self.capabilities.fake:
+            return None
         with contextlib.suppress(BadReturn):
             self.call("quantize", x, fmt, **kwargs)
         codes = self._returned[0] if isinstance(self._returned, (tuple, list)) and self._returned else None
@@ -177,6 +216,8 @@ class Marshaller:
     def _call_covered(self, x: npt.NDArray[Any], fmt: str, axis: int = -1, **kwargs: Any) -> int:
         """How many elements of a line the codes stand for that `quantize` returns, whatever their shape should be; -1 where
         no matrix of codes comes back."""
+        if self.capabilities.fake:
+            return -1
         options = kwargs if axis == -1 else {**kwargs, "axis": axis}
         with contextlib.suppress(BadReturn):
             self.call("quantize", x, fmt, **options)
@@ -223,7 +264,7 @@ class Marshaller:
         refused: list[list[Exception]] = [[] for _ in calls]
 
         def work(number: int) -> None:
-            mine = Marshaller(self.module, self.capabilities)
+            mine = Marshaller(self.module, self.capabilities, _rules=self._rules)
             start.wait()
             end = time.monotonic() + _THREAD_SECONDS
             while made[number] < rounds and (made[number] < _LEAST_ROUNDS or time.monotonic() < end):
@@ -254,7 +295,13 @@ class Marshaller:
         # The operands of a product come last: inputs have numbers by which one alone is arranged.
         order = call if "a" not in call else sorted(call, key=("a", "b", "groups").__contains__)
         given = {name: self._hand(operation, name, call) for name in order}
-        returned = self._ask(operation.name, *[given[n] for n in operation.arguments], **{n: given[n] for n in options}, **buffer)
+        fake = self.capabilities.fake and operation.name == "quantize"
+        name = FAKE if fake else operation.name
+        returned = self._ask(name, *[given[n] for n in operation.arguments], **{n: given[n] for n in options}, **buffer)
+        if fake and not shows_codes(call.get("tensor_scale", 1.0)):
+            raise NotImplementedError("values under such a tensor scale do not show their codes")
+        if fake:
+            returned = self._read_fake(call, returned)
         wanted = operation.expect(call)
         parts = split_answer(operation, buffer.get("out") if returned is None else returned, len(wanted))
         return operation.join(
@@ -300,10 +347,14 @@ class Marshaller:
 
     def _call_raw_quantize(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> tuple[bytes, bytes]:
         """The bytes of what `quantize` returns, whatever their layout."""
+        if self.capabilities.fake:
+            raise NotImplementedError("fake_quantize returns values, in no layout")
         result = self._ask("quantize", self._array(x), fmt, **kwargs)
         arrays = [from_target_array(a, "quantize's result") for a in split_answer(OPERATIONS["quantize"], result, 2)]
         if max(a.nbytes for a in arrays) > 8 * MOST * max(x.size, 1024):
             raise BadReturn(f"quantize returned {max(a.nbytes for a in arrays)} bytes for x of shape {x.shape}")
+        if self.capabilities.scales == "float32" and arrays[1].dtype.kind == "f" and get_block(fmt).scale.bits <= 8:
+            arrays[1] = read_scale_numbers(arrays[1], fmt)
         codes, scales = (np.ascontiguousarray(a).tobytes() for a in arrays)
         return codes, scales
 

@@ -79,10 +79,12 @@ def _move_zero(right: Stored, fmt: AffineFormat, by: int) -> Stored | None:
 
 
 def _reinterpret(a: Values) -> Values:
-    """The bits of 16-bit floats as those of the other 16-bit dtype, in the nearest value of their own."""
+    """The bits of 16-bit floats as those of the other 16-bit dtype, in the nearest value of their own; NaN where that is zero, which
+    shows nothing of the bits."""
     other = np.dtype(ml_dtypes.bfloat16) if a.dtype == np.float16 else np.dtype(np.float16)
     with np.errstate(all="ignore"):
-        return a.view(other).astype(np.float32).astype(a.dtype)
+        read = a.view(other).astype(np.float32).astype(a.dtype)
+    return np.where((read == 0) & (a != 0), np.array(np.nan, a.dtype), read)
 
 
 def _reinterpret_scales(right: Stored, fmt: AffineFormat) -> Stored | None:

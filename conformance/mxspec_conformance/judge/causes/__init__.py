@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mxspec_conformance.judge.causes.calls import CALL_ALONE
 from mxspec_conformance.judge.causes.known import OF_SCALE, Found, KnownCause
-from mxspec_conformance.judge.causes.no_answer import find_no_answer
+from mxspec_conformance.judge.causes.no_answer import find_no_answer, find_no_numbers
 from mxspec_conformance.judge.causes.questions import find_causes
 
-__all__ = ["CALL_ALONE", "OF_SCALE", "Found", "KnownCause", "find_causes", "find_no_answer"]
+__all__ = ["CALL_ALONE", "OF_SCALE", "Found", "KnownCause", "find_causes", "find_no_answer", "find_no_numbers"]

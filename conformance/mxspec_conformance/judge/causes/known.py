@@ -45,6 +45,7 @@ class KnownCause(StrEnum):
     CALL_ALONE = "call-alone"
     SCALE_SEARCH = conclusion.SCALE_SEARCH
     NO_ANSWER = conclusion.NO_ANSWER
+    NO_NUMBER = "no-number"
 
 
 #: Causes of wrong scale bytes that say nothing of elements, which are judged under the scale that was returned.

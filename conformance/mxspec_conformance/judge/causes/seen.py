@@ -80,6 +80,13 @@ class Seen:
                 ordinary = (amax > low) & (amax < high) & self.bounds.within(amax, item.case.tensor)
                 yield Maxima(amax[ordinary], item.returned[ordinary], expected[ordinary], item.case.tensor)
 
+    def maxima_of_rows(self) -> Iterator[Maxima]:
+        """The ordinary maxima of `rows`."""
+        for rows in self.rows:
+            amax = np.abs(rows.x).max(axis=1).view(np.uint32)
+            ordinary = (amax > _ORDINARY_MAXIMA[0]) & (amax < _ORDINARY_MAXIMA[1])
+            yield Maxima(amax[ordinary], rows.scales[ordinary], rows.want_scales[ordinary], rows.tensor)
+
     def scale_bytes(self, x: npt.NDArray[np.float32], tensor: TensorScales | None) -> Codes:
         """The scale bytes [n] that the profile gives other blocks [n, k]."""
         with np.errstate(all="ignore"):

@@ -89,7 +89,8 @@ def nearest_log2(seen: Seen) -> Found | None:
         (f"amax / {float(element.max_value):g}", float(element.max_value)),
         (f"amax / 2^{element.emax}", 2.0**element.emax),
     ):
-        if is_cause(_round_log2(maxima, largest) for maxima in seen.maxima(seen.profile)):
+        # Maxima lie where rules of profiles change; those of ordinary blocks lie anywhere.
+        if is_cause(_round_log2(maxima, largest) for maxima in (*seen.maxima(seen.profile), *seen.maxima_of_rows())):
             return Found(KnownCause.SCALE_NEAREST_LOG2, f"scale: {words} rounded to the nearest power of two in log2, round(log2(v))")
     return None
 

@@ -1,0 +1,190 @@
+"""`fake_quantize`: values in place of codes. Right ones conform, wrong ones are found with the cause that their codes would show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mxspec
+from mxspec_conformance import check
+from mxspec_conformance.judge.listing import list_requirements
+from mxspec_conformance.results.report import GOOD, Report, Verdict
+from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.transports.opening import open_target
+
+from tests.bugs.building import Array
+
+Fake = Callable[..., Any]
+
+
+def by_model(profile: str) -> Fake:
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        with np.errstate(all="ignore"):
+            return mxspec.dequantize(mxspec.quantize(x, fmt, profile=profile)).astype(x.dtype)
+
+    return fake_quantize
+
+
+def judge(fake_quantize: Fake, *formats: str, **more: Any) -> Report:
+    return check(SimpleNamespace(NAME="t", FORMATS=formats or ("mxfp4",), fake_quantize=fake_quantize, **more), quick=True)
+
+
+def list_wrong(report: Report) -> list[str]:
+    return [r.id for r in report.requirements if r.verdict not in (*GOOD, Verdict.OPEN, Verdict.UNSUPPORTED)]
+
+
+@pytest.mark.parametrize(("profile", "fmt"), [
+    ("mx-floor", "mxfp4"), ("mx-rceil", "mxfp6_e2m3"), ("mx-even", "mxfp8_e5m2"), ("mx-ceil", "mxfp8_e4m3"), ("mx-rceil", "mxint8"),
+    ("mx-even", "mxint8"), ("mx-floor", "mxfp6_e3m2"), ("mx-even", "mxfp4"),
+])  # fmt: skip
+def test_right_values_conform(profile: str, fmt: str) -> None:
+    report = judge(by_model(profile), fmt)
+    assert not list_wrong(report)
+    assert profile in report.formats[0].identical_to
+
+
+@pytest.mark.parametrize("dtypes", [("bfloat16", "float16"), ("float16",), ("float32", "bfloat16")])
+def test_other_dtypes_conform(dtypes: tuple[str, ...]) -> None:
+    assert not list_wrong(judge(by_model("mx-floor"), "mxfp4", "mxfp8_e4m3", DTYPES=dtypes))
+
+
+def test_nvfp4_conforms_with_and_without_a_tensor_scale() -> None:
+    def fake_quantize(x: Array, fmt: str, tensor_scale: float | None = None) -> Array:
+        tensor = None if tensor_scale is None else mxspec.TensorScale("decode", np.float32(tensor_scale))
+        with np.errstate(all="ignore"):
+            return mxspec.dequantize(mxspec.quantize(x, fmt, profile="nvfp4-exact", tensor_scale=tensor, convert=True))
+
+    report = judge(fake_quantize, "nvfp4")
+    assert not list_wrong(report)
+    assert report.formats[0].identical_to == ["nvfp4-exact"]
+    assert report.target["capabilities"]["fake_quantize"] is True
+
+
+def own(*, step: int = 0, least: float = 0, choose: Callable[[Array], Array] | None = None, largest: float = 6, ties: str = "even") -> Fake:
+    """MXFP4 by plain arithmetic in float64."""
+    grid = np.array([v for v in (0, 0.5, 1, 1.5, 2, 3, 4, 6) if v <= largest])
+    middles = (grid[1:] + grid[:-1]) / 2
+
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        blocks = x.reshape(len(x), -1, 32).astype(np.float64)
+        lost = ~np.isfinite(blocks).all(axis=-1, keepdims=True)
+        blocks = np.where(lost, 0, blocks)
+        amax = np.maximum(np.abs(blocks).max(axis=-1, keepdims=True), least)
+        chosen = (choose or (lambda amax: np.frexp(amax)[1] - 3 + step))(np.where(amax == 0, 1, amax))
+        scale = np.ldexp(1.0, np.clip(np.where(amax == 0, -127, chosen), -127, 127)) if chosen.dtype.kind == "i" else chosen
+        low, high = (np.searchsorted(middles, np.abs(blocks) / scale, side) for side in ("left", "right"))
+        code = {"even": np.where(low % 2 == 0, low, high), "down": low, "up": high}[ties]
+        values = np.where(lost, np.nan, np.copysign(grid[code] * scale, blocks))
+        return values.reshape(x.shape).astype(np.float32)
+
+    return fake_quantize
+
+
+def test_plain_arithmetic_conforms() -> None:
+    assert not list_wrong(judge(own()))
+
+
+WRONG: dict[str, tuple[Fake, set[str], str]] = {
+    "ties down": (own(ties="down"), {"tie-even"}, "ties toward zero"),
+    "ties up": (own(ties="up"), {"tie-even"}, "ties away from zero"),
+    "half the scale": (own(step=-1), {"scale-boundary", "scale-clamp"}, "every scale byte is one below mx-floor's"),
+    "half the scale over a floor": (own(step=-1, least=1e-10), {"scale-boundary", "scale-clamp"}, "scale floored at byte 5a"),
+    "an end at 3": (own(largest=3), set(), "elements end at 3"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_one_is_found_with_its_cause(name: str) -> None:
+    fake, topics, words = WRONG[name]
+    report = judge(fake)
+    assert words in "; ".join(report.formats[0].deviations)
+    found = {requirement.rpartition("/")[2] for requirement in list_wrong(report)}
+    assert found
+    assert not topics or found <= topics
+
+
+def test_a_rule_without_a_name_is_no_matter_of_elements() -> None:
+    report = judge(own(choose=lambda amax: np.frexp(amax / 6)[1] - 1 + (np.frexp(amax / 6)[0] > 0.6)))
+    assert {r.level for r in report.requirements if r.id in list_wrong(report)} == {"should"}
+
+
+def test_values_of_a_scale_that_is_no_power_of_two_are_no_products() -> None:
+    report = judge(own(choose=lambda amax: amax / 6))
+    wrong = {r.topic: r for r in report.requirements if r.id in list_wrong(report)}
+    assert set(wrong) == {"representable"}
+    assert report.formats[0].causes == ["no-number"]
+    assert "is no E2M1 number times a scale" in wrong["representable"].first.returned["answer"]
+
+
+@pytest.mark.parametrize("scales", ["float32", "uint8"])
+def test_scales_may_be_returned_with_the_values(scales: str) -> None:
+    def fake_quantize(x: Array, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt, profile="mx-rceil")
+        with np.errstate(all="ignore"):
+            return mxspec.dequantize(t), t.scales if scales == "uint8" else mxspec.decode(t.scales, "e8m0")
+
+    report = judge(fake_quantize, SCALES=scales)
+    assert not list_wrong(report)
+    assert "mx-rceil" in report.formats[0].identical_to
+
+    def halved(x: Array, fmt: str) -> Any:
+        values, given = fake_quantize(x, fmt)
+        smaller = given / 2 if scales == "float32" else given - np.uint8(1)
+        return values, np.where((values != 0).any(axis=1, keepdims=True) & (given > 1e-30) & np.isfinite(values[:, :1]), smaller, given)
+
+    assert "quantize/mxfp4/representable" in list_wrong(judge(halved, SCALES=scales))
+
+
+def test_a_logarithm_that_rounds_up_is_a_matter_of_the_scale() -> None:
+    """Cut toward zero, the values just below a power of two fit the scale that is one lower, too."""
+
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        with np.errstate(all="ignore"):
+            return mxspec.dequantize(mxspec.quantize(x, fmt, profile="microxcaling-7bc4195/mxfp/floor"))
+
+    found = list_wrong(judge(fake_quantize))
+    assert "quantize/mxfp4/scale-boundary" in found
+    assert "quantize/mxfp4/exact" not in found
+
+
+def test_values_that_depend_on_the_call_are_found() -> None:
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        return by_model("mx-floor")(x, fmt) * np.float32(1 if x.size < 4096 else 2)
+
+    assert "quantize/mxfp4/call-size" in list_wrong(judge(fake_quantize))
+
+
+def test_an_input_that_is_written_into_is_found() -> None:
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        x[...] = by_model("mx-floor")(x.copy(), fmt)
+        return x
+
+    assert "quantize/mxfp4/memory" in list_wrong(judge(fake_quantize))
+
+
+def test_every_requirement_is_listed() -> None:
+    session = open_target(SimpleNamespace(FORMATS=["mxfp4"], fake_quantize=by_model("mx-floor")))
+    assert {r.id for r in check(session, quick=True).requirements} <= set(list_requirements(session))
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    ({"FORMATS": ["fp8_e4m3-128-f32"]}, "scales of one byte"), ({"LAYOUT": "nibble-low"}, "in no LAYOUT"), ({"TENSOR_SCALE": "amax"}, "decode"),
+    ({"FORMATS": []}, "has no FORMATS"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(TargetError, match=words):
+        open_target(SimpleNamespace(**{"FORMATS": ["mxfp4"], "fake_quantize": by_model("mx-floor")} | more))
+
+
+@pytest.mark.parametrize(("answer", "words"), [
+    (lambda x: x[:, :-1], "for x of shape"), (lambda x: x.astype(np.int8), "return floats in that shape"), (lambda x: (x, x), "not an array"),
+])  # fmt: skip
+def test_other_answers_are_errors(answer: Callable[[Array], Any], words: str) -> None:
+    report = judge(lambda x, fmt: answer(np.zeros(x.shape, ml_dtypes.bfloat16)))
+    assert report.formats[0].causes == ["no-answer"]
+    assert words in report.formats[0].deviations[0]
