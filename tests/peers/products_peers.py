@@ -2,16 +2,18 @@
 
     python tests/peers/products_peers.py [TARGET...]
 
-Without a target: those whose library is here. Each writes reports/products/TARGET.json, which reports/products/README.md shows as a table.
+Without a target: the known ones whose library is here. Each writes reports/products/TARGET.json, which reports/products/README.md shows as a table.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from mxspec_conformance import check
@@ -22,27 +24,44 @@ from mxspec_vectors.files import write_file
 
 SCHEMA = "mxspec-products/1"
 FOLDER = REPORTS / "products"
+EXAMPLES = REPORTS.parent / "conformance/examples/gpu"
 #: Ids of failing calls that are kept.
 _KEPT = 3
+#: Bytes of a first failure, with the operands that give it.
+_MOST_BYTES = 20_000
+
+
+def list_examples() -> dict[str, Path]:
+    """Name -> target file of a library that runs on a GPU."""
+    return {path.stem.replace("_", "-"): path for path in sorted(EXAMPLES.glob("*.py"))}
 
 
 def list_targets() -> list[str]:
-    """The known targets whose products are kept."""
-    return [name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS]
+    """The targets whose products are kept: known ones, and files of examples."""
+    return [*(name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS), *list_examples()]
 
 
 def record(name: str) -> dict[str, Any]:
     """What is published of one target."""
-    judged = check(name).as_dict()
+    target = str(list_examples().get(name, name))
+    judged = check(target).as_dict()
+    return describe_check(name, judged, [asdict(found) for found in identify_products_of(target)] if judged["formats"] else [])
+
+
+def find_about(name: str) -> str:
+    """What a target is."""
+    if name in known_adapters():
+        return known_adapters()[name].about
+    return ast.get_docstring(ast.parse(list_examples()[name].read_text("utf-8"))) or ""
+
+
+def describe_check(name: str, judged: dict[str, Any], identified: list[dict[str, Any]]) -> dict[str, Any]:
+    """The document of a target: of failing cases the first ones, of the first output no more than fits a page."""
     for requirement in judged["requirements"]:
         requirement["failing_cases"] = requirement["failing_cases"][:_KEPT]
-    return {
-        "schema": SCHEMA,
-        "target": name,
-        "about": known_adapters()[name].about,
-        "check": judged,
-        "identify": [asdict(found) for found in identify_products_of(name)] if judged["formats"] else [],
-    }
+        if requirement["first"] is not None and len(json.dumps(requirement["first"])) > _MOST_BYTES:
+            requirement["first"]["product"] = None
+    return {"schema": SCHEMA, "target": name, "about": find_about(name), "check": judged, "identify": identified}
 
 
 def describe(document: Mapping[str, Any]) -> str:
@@ -61,9 +80,9 @@ def describe(document: Mapping[str, Any]) -> str:
         f"{verdict} in {', '.join(found)}{'' if len(products) == offered else f' of {_join(products)}'}"
         for (verdict, products), found in groups.items()
     ] or ["conforms"]
-    # Where a class of additions was found, it is the first deviation, in a sentence.
+    # The sentence that names the class of additions says no more than the class.
     said += dict.fromkeys(f"sums: {entry['behaviour']['sums']}" for entry in judged["formats"] if "sums" in entry["behaviour"])
-    said += dict.fromkeys(d for entry in judged["formats"] for d in entry["deviations"]["sums" in entry["behaviour"] :])
+    said += dict.fromkeys(d for entry in judged["formats"] for d in entry["deviations"] if not d.startswith("sums fit no finer class"))
     unsupported = sum(r["verdict"] == "unsupported" for r in judged["requirements"])
     said += [f"{unsupported} requirement{'s' * (unsupported > 1)} not supported"] * bool(unsupported)
     asked = [found for found in document["identify"] if found["compared"]]
@@ -87,7 +106,7 @@ HEAD = "| target | products | what `mxspec check` says | model that gives its bi
 
 def main(arguments: list[str]) -> None:
     """All targets named, each written as soon as it is known."""
-    here = [name for name in list_targets() if known_adapters()[name].library.is_here()]
+    here = [name for name in list_targets() if name in known_adapters() and known_adapters()[name].library.is_here()]
     for name in arguments or here:
         document = record(name)
         path = FOLDER / f"{name}.json"

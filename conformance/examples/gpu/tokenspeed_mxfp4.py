@@ -1,14 +1,27 @@
-"""tokenspeed-triton-kernels: bfloat16 rows with MXFP4 weights in the layouts of a Hopper GPU; with ORDER=strided as they are."""
+"""tokenspeed-triton-kernels: bfloat16 rows with MXFP4 weights as a checkpoint has them; with ORDER=hopper in the layouts of a Hopper GPU."""
 
 import os
 from importlib.metadata import version
 
 import torch
+import triton.language.target_info as info
+from triton import constexpr_function
+from triton.runtime.jit import JITFunction
+
+if not hasattr(info, "is_hip_gfx1250"):  # Triton 3.6 lacks what this version imports
+
+    @constexpr_function
+    def is_hip_gfx1250():
+        return False
+
+    info.is_hip_gfx1250 = is_hip_gfx1250
+    JITFunction.def_file_line_number = JITFunction.def_file_col_number = 1
+
 from triton_kernels.matmul import PrecisionConfig, matmul as multiply
 from triton_kernels.tensor import FP4, convert_layout, wrap_torch_tensor
 from triton_kernels.tensor_details.layout import make_default_matmul_mxfp4_w_layout, make_default_matmul_mxfp4_w_scale_layout
 
-ORDER = os.environ.get("ORDER", "hopper")
+ORDER = os.environ.get("ORDER", "strided")
 NAME, VERSION = f"tokenspeed-mxfp4-{ORDER}", version("tokenspeed-triton-kernels")
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 OPERANDS = {"a": "bfloat16", "b": "mxfp4/nibble-low"}
