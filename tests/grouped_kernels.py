@@ -93,6 +93,7 @@ def same(call: Call, expert: int) -> int:
 STEPS: dict[str, Callable[..., Any]] = {
     "find": find_places,
     "rows": read_rows,
+    "matrix": read_matrix,
     "of_codes": same,
     "of_scales": same,
     "of_tensor": same,
@@ -116,7 +117,7 @@ def build(form: str = "counts", pair: str = "mxfp8_e4m3 @ mxfp8_e4m3", **changed
         out = np.zeros((call.rows, getattr(b, "codes", b).shape[1]), np.float32)
         with np.errstate(all="ignore"):
             for expert, places in enumerate(call.places):
-                w = read_matrix(call, *(getattr(step, f"of_{part}")(call, expert) for part in ("codes", "scales", "tensor")))
+                w = step.matrix(call, *(getattr(step, f"of_{part}")(call, expert) for part in ("codes", "scales", "tensor")))
                 y = step.multiply(step.rows(call, places), w)
                 y = add_factors(y, places, call, step.of_alpha(call, expert, places), step.of_bias(call, expert))
                 step.write(out, places, y, call)

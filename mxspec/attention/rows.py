@@ -82,8 +82,8 @@ def quantize_heads(x: npt.NDArray[np.float32], quantizer: Quantizer, scale: npt.
     return np.stack([quantizer(x[:, head], scales[head]) for head in range(x.shape[1])], 1)
 
 
-def list_quantizers(fmt: RowFormat) -> Iterator[tuple[str, Quantizer]]:
-    """(name, quantizer) for each rule that a contract leaves open.
+def list_quantizers(fmt: RowFormat, least: float = 0) -> Iterator[tuple[str, Quantizer]]:
+    """(name, quantizer) for each rule that a contract leaves open. least: what the scale of a token is at least; no contract has one.
 
     Of blocks these are the profiles, the default and the normative ones first. FP8 under a given scale divides by it, or multiplies
     by its reciprocal, in float32 or in the dtype of the numbers. A scale of a token is the largest magnitude over that of the format.
@@ -100,7 +100,7 @@ def list_quantizers(fmt: RowFormat) -> Iterator[tuple[str, Quantizer]]:
                 continue
             for of_scale, find in _SCALES.items():
                 for rounding in ("rne", "rna") if fmt.element == "int8" else ("rne",):
-                    yield f"{name}, {of_scale}, {rounding}", partial(_quantize_tokens, fmt, divide, find, rounding)
+                    yield f"{name}, {of_scale}, {rounding}", partial(_quantize_tokens, fmt, divide, find, rounding, np.float32(least))
 
 
 def _divide_narrow(x: Any, scale: Any, *, by_reciprocal: bool, dtype: Any) -> Any:
@@ -130,8 +130,8 @@ def _quantize_given(fmt: RowFormat, divide: Any, x: Any, scale: np.float32) -> B
         return encode(divide(x, scale), fmt.element)
 
 
-def _quantize_tokens(fmt: RowFormat, divide: Any, find: Any, rounding: str, x: Any, _: np.float32) -> Bytes:
-    scales = find(np.abs(x).max(-1, keepdims=True), np.float32(largest(fmt)))
+def _quantize_tokens(fmt: RowFormat, divide: Any, find: Any, rounding: str, least: np.float32, x: Any, _: np.float32) -> Bytes:
+    scales = np.maximum(find(np.abs(x).max(-1, keepdims=True), np.float32(largest(fmt))), least)
     with np.errstate(all="ignore"):
         quotient = np.where(scales == 0, np.float32(0), divide(x, scales))
     if fmt.element != "int8":

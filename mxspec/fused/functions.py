@@ -56,6 +56,10 @@ class FusedFunction:
     #: Neighbouring numbers that a Hadamard matrix mixes, and whether it is divided by sqrt(size).
     size: int = 1
     scaled: bool = False
+    #: Where gate and up of `SWIGLU_OAI` are clamped.
+    limit: float = LIMIT
+    #: Whether a sigmoid is (1 + tanh(x / 2)) / 2, by the fast instruction: no declared function is such, a wrong one may be.
+    by_tanh: bool = False
 
     @property
     def multiplies(self) -> bool:

@@ -3,54 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from mxspec_conformance.judge.check import check
 
+from tests.float_scale_kernels import ROWS, Floats, K, Quantizer
 from tests.transports import EXAMPLES, build_library
 
 TARGETS = Path(__file__).resolve().parents[1] / "targets"
-FMT, K = "fp8_e4m3-128-f32", 128
-Floats = npt.NDArray[np.float32]
 ONE = np.float32(1)
 
-
-@dataclass(frozen=True)
-class Kernel:
-    """A plain quantizer as a library writes it: a floor, a division, elements times the reciprocal, a cast."""
-
-    magnitude: Callable[[Floats], Floats] = np.abs
-    amax: Callable[[Floats], Floats] = lambda m: m.max(axis=-1)
-    floor: float = 1e-4
-    scale: Callable[[Floats], Floats] = lambda a: a / np.float32(448)
-    stored: Callable[[Floats], Floats] = lambda s: s
-    scaled: Callable[[Floats, Floats], Floats] = lambda x, s: x * (ONE / s)
-    cast: Callable[[Floats], Any] = lambda q: np.clip(q, -448, 448).astype(ml_dtypes.float8_e4m3fn)
-    placed: Callable[[Floats], Floats] = lambda s: s
-
-    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
-        groups = x.astype(np.float32).reshape(*x.shape[:-1], -1, K)
-        with np.errstate(all="ignore"):
-            amax = self.amax(self.magnitude(groups)).astype(np.float32)
-            scales = self.scale(np.maximum(amax, np.float32(self.floor))).astype(np.float32)
-            quotients = self.scaled(groups, scales[..., None]).astype(np.float32)
-            codes = np.array(self.cast(quotients).view(np.uint8))
-        # NaN by x86 and NaN by the scale are the profile's.
-        codes[np.isnan(scales)] = 0x7F
-        codes[np.isinf(groups) & np.isinf(scales)[..., None]] = 0xFF
-        return codes.reshape(x.shape), self.placed(self.stored(scales))
-
-
-RIGHT = Kernel()
+RIGHT = Quantizer()
 
 
 def _pow2(s: Floats) -> Floats:
@@ -71,7 +41,7 @@ def _neighbour(scales: Floats) -> Floats:
 
 
 #: What is wrong, and of some what the judge says of it.
-WRONG: dict[str, tuple[Kernel, str]] = {
+WRONG: dict[str, tuple[Quantizer, str]] = {
     "no floor": (replace(RIGHT, floor=0), ""),
     "floor 1e-10": (replace(RIGHT, floor=1e-10), "scale"),
     "floor 1e-3": (replace(RIGHT, floor=1e-3), "scale floored at 2.232e-06, for every amax below 0.001"),
@@ -104,8 +74,8 @@ WRONG: dict[str, tuple[Kernel, str]] = {
 pytestmark = pytest.mark.usefixtures("restored_registry")
 
 
-def judge(kernel: Kernel, profile: str = "deepgemm-2.6/fp8-128/float32") -> Any:
-    return check(SimpleNamespace(FORMATS=[FMT], PROFILE=profile, quantize=kernel.quantize), in_process=True)
+def judge(kernel: Quantizer, profile: str = "deepgemm-2.6/fp8-128/float32") -> Any:
+    return check(SimpleNamespace(FORMATS=[ROWS], PROFILE=profile, quantize=kernel.quantize), in_process=True)
 
 
 def test_a_right_kernel_passes() -> None:
@@ -141,6 +111,6 @@ def test_float_scales_go_over_every_transport(transport: str, tmp_path: Path) ->
         target = str(build_library(TARGETS / "float_scales.cpp", tmp_path / "libfloat.so"))
     else:
         target = str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}"
-    report = check(target, formats=[FMT])
+    report = check(target, formats=[ROWS])
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert [f.identical_to for f in report.formats] == [["vllm-0.33/fp8-128/native"]]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from mxspec_conformance.judge.products.judging import find_rule
 from mxspec_lab.products.kernels import OUTPUTS, element_table, finish_float32, scale_table
 from mxspec_lab.products.kinds import scatter
 
@@ -372,3 +374,21 @@ def test_block_sums_scaled_one_scale_after_the_other_are_right(first: str) -> No
         return {"sum": total.astype(np.float64)}
 
     assert list_failing(Target(scale)) == set()
+
+
+def test_a_rule_of_sizes_holds_for_all_wrong_calls_and_few_right_ones() -> None:
+    def ask(*sizes: tuple[int, int, int]) -> Any:
+        return [SimpleNamespace(size=size) for size in sizes]
+
+    right = ask(*((m, n, k) for m in (2, 3, 33) for n in (4, 40) for k in (32, 64, 96)))
+    for wrong, text in (
+        (ask((1, 4, 32), (1, 40, 64)), "where m is 1"),
+        (ask((33, 257, 32), (2, 300, 64)), "where n is more than 64"),
+        (ask((3, 4, 32), (33, 40, 64)), ""),
+        (ask((1, 4, 32)), ""),
+    ):
+        rule = find_rule(wrong, right)
+        assert ("" if rule is None else rule.text) == text
+    both = find_rule(ask((33, 4, 40), (40, 40, 104)), right)
+    assert both is not None
+    assert all(map(both.holds, ask((33, 4, 40))))

@@ -1,4 +1,4 @@
-"""Replayed bug threads: the rows of a result of `python -m mxspec_lab.threads`, ready for a page each."""
+"""Replayed bug threads: the rows of a result of `python -m tests.threads`, ready for a page each."""
 
 from __future__ import annotations
 

@@ -67,6 +67,7 @@ class Mistake(StrEnum):
     PADDING_CUT = "the padding were cut off"
     ROWS_IN_ORDER = "rows lay in order inside each tile"
     TILES_BY_COLUMN = "tiles lay column by column"
+    UNPADDED_WIDTH = "rows were as wide as before padding"
     TRANSPOSED = "the matrix were transposed"
     BIG_ENDIAN = "32-bit words were big-endian"
 

@@ -97,6 +97,18 @@ def _order_tiles_by_columns(layout: Layout, parts: tuple[Bytes, ...], right: Byt
     return None if tiles is None else np.ascontiguousarray(tiles.swapaxes(0, 1)).reshape(-1)
 
 
+def _number_unpadded(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Bytes | None:
+    """The running number of a scale counts by the width before padding, and is taken apart by the padded one."""
+    if len(parts) != 1 or parts[0].ndim != 2 or layout.main.packing.width != 8:
+        return None
+    shape = layout.pad_shape((parts[0].shape[0], parts[0].shape[1]))
+    if shape[1] == parts[0].shape[1]:
+        return None
+    held = np.zeros(shape, np.uint8)
+    held.reshape(-1)[: parts[0].size] = parts[0].reshape(-1)
+    return layout.pack(held)
+
+
 #: Six-bit codes from the top of three big-endian bytes down.
 _SIX_FROM_TOP = Packing(
     "6-bit, highest bit first", 6, 4, 3, tuple(8 * ((23 - q) // 8) + q % 8 for i in range(4) for q in range(18 - 6 * i, 24 - 6 * i))
@@ -117,6 +129,7 @@ MISTAKES = (
     LayoutMistake(Mistake.PADDING_CUT, _drop_padding),
     LayoutMistake(Mistake.ROWS_IN_ORDER, _order_rows_in_tiles),
     LayoutMistake(Mistake.TILES_BY_COLUMN, _order_tiles_by_columns),
+    LayoutMistake(Mistake.UNPADDED_WIDTH, _number_unpadded),
     LayoutMistake(Mistake.TRANSPOSED, _transpose),
     LayoutMistake(Mistake.BIG_ENDIAN, _swap_words),
 )  # fmt: skip

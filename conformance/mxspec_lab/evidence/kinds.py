@@ -9,6 +9,7 @@ from typing import Any
 import mxspec
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES
 from mxspec.layouts import list_layouts
+from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
 
 Document = Mapping[str, Any]
@@ -113,7 +114,7 @@ def of_everything(document: Document) -> Iterator[Wanted]:
 def of_threads(document: Document) -> Iterator[Wanted]:
     """What the pairs were asked, by the profiles that the mended ones follow."""
     for row in document["threads"]:
-        operations = [o for o in row["operations"] if o != "matmul"]
+        operations = [o for o in row["operations"] if o in _FILES or o in LAYOUT_OPERATIONS]
         profiles = [p for p in (row["fixed"]["profile"],) if p]
         yield from ((name, f, profiles) for o in operations for f in row["formats"] for name in _FILES.get(o, ("layout",)))
 
@@ -208,6 +209,6 @@ KINDS = (
     Kind("atlas/interop.json", "python -m mxspec_lab.interop", "3 min", of_interop),
     Kind("atlas/model.json", "python -m mxspec_lab.model_level", "2 min, and ggml's library for Q4_K"),
     Kind("atlas/transformer.json", "python -m mxspec_lab.transformer", "10 min, and ggml's library for Q4_K"),
-    Kind("atlas/threads.json", "python -m mxspec_lab.threads --write", "4 min", of_threads),
+    Kind("atlas/threads.json", "python -m tests.threads --write", "9 min", of_threads),
     Kind("clusters/dask.json", "python tests/clusters/run_dask.py", "1 min"),
 )  # fmt: skip

@@ -27,6 +27,8 @@ class Naming(StrEnum):
     NOTE = "note"
     #: The step of the arithmetic at which the smallest failing input parts from the profile.
     STEP = "step"
+    #: The requirement itself, where it is the only one that fails.
+    REQUIREMENT = "requirement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ def list_named(report: Report, shown: Requirement | None) -> Iterator[Named]:
     found += [Named(Naming.NOTE, r.note) for r in report.requirements if r.failing and r.verdict is not Verdict.ERROR]
     if shown is not None and shown.first is not None:
         found += [Named(Naming.STEP, step) for step in shown.first.steps]
+    if shown is not None and list_accused(report) == [shown]:
+        found.append(Named(Naming.REQUIREMENT, shown.text))
     first = {one.text: one for one in reversed(found) if one.text}
     return (one for one in found if first.get(one.text) is one)
 

@@ -15,6 +15,8 @@ from mxspec_conformance.mutants.staged import Step, Wrap
 
 #: Makes a target anew, with no state of earlier ones.
 Maker = Callable[[], Any]
+#: Operations that are judged by a form that the target declares, not by a format.
+OF_FORMS = ("matmul", "grouped_matmul", "quantize_fused", "attention", "append_cache", "read_cache")
 _REFERENCE = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+#[1-9][0-9]*")
 
 
@@ -30,6 +32,9 @@ class Family(StrEnum):
     STOCHASTIC = "stochastic rounding"
     CALLS = "shapes, calls and state"
     AFFINE = "affine integers"
+    GROUPED = "grouped products"
+    FUSED = "fused quantizers"
+    CACHES = "attention and caches"
 
 
 class Source(StrEnum):
@@ -58,6 +63,8 @@ class Thread:
     id: str = ""
     #: Threads about the same mistake.
     also: tuple[str, ...] = ()
+    #: Of the report, year-month-day, or as far as it is known.
+    date: str = ""
     source: Source = Source.READ
     family: Family
     operation: str
@@ -65,6 +72,8 @@ class Thread:
     #: The profile whose bits the mended one has; "": it conforms.
     profile: str = ""
     level: Level = Level.FULL
+    #: Glob of the topics that are judged.
+    topics: str = "*"
     #: The report in the words of this project.
     title: str
     #: What was wrong, in one sentence.
@@ -99,8 +108,8 @@ class Thread:
     @property
     def only(self) -> str:
         """Glob of the requirements that are judged."""
-        if self.operation == "matmul":
-            return "matmul/*"
+        if self.operation in OF_FORMS:
+            return f"{self.operation}/*/{self.topics}"
         if self.operation == "quantize" and self.format != "nvfp4":
             return f"*/{self.format}/*"
         return f"{'stochastic' if self.operation == 'encode_stochastic' else self.operation}/{self.format}/*"

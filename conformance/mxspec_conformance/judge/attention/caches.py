@@ -265,11 +265,45 @@ _MISTAKES: dict[str, Callable[[CacheCase], CacheCase]] = {
 }  # fmt: skip
 
 
+#: ... had ... -> the stored block scales of a row, in other places.
+_PLACES: dict[str, Callable[[Array], Array]] = {
+    "each of the first block scales of a row four times": lambda scales: scales[..., np.arange(scales.shape[-1]) // 4],
+    "the scale of the next block": lambda scales: np.roll(scales, -1, -1),
+}
+
+
+def _move_scales(quantizer: Quantizer, first: int, place: Callable[[Array], Array], x: Any, scale: Any) -> Any:
+    rows = np.array(quantizer(x, scale))
+    rows[..., first:] = place(rows[..., first:])
+    return rows
+
+
+def _list_other(case: CacheCase, answer: Any, quantizers: tuple[Quantizer, Quantizer] | None) -> Iterator[tuple[str, Any]]:
+    """(as if ..., what makes the caches that would come back): mistakes in the call, in places of scales, a least scale."""
+    for text, change in _MISTAKES.items():
+        yield text, lambda change=change: change(case).compute(quantizers)
+    if quantizers is None:
+        return
+    d = case.spec.d
+    for whose in ("V", "K", "K and V"):
+        for text, place in _PLACES.items():
+            moved = tuple(
+                partial(_move_scales, q, fmt.count_codes(d), place) if part in whose and fmt.block is not None else q
+                for part, q, fmt in zip("KV", quantizers, (case.spec.k, case.spec.v), strict=True)
+            )
+            yield f"{whose} had {text}", lambda moved=moved: case.compute(moved)
+    if case.spec.k == case.spec.v and case.spec.k.scaling is Scaling.TOKEN:
+        written = [view_rows(cache, case.spec)[find_places(case.slots, _page(case))[1:]] for cache in answer]  # type: ignore[arg-type]
+        least = min(float(w[..., -4:].copy().view(np.float32).min()) for w in written)
+        for _, quantizer in list_quantizers(case.spec.k, least):
+            yield f"scales were never below {least:g}", lambda q=quantizer: case.compute((q, q))
+
+
 def _explain(case: CacheCase, answer: Any, quantizers: tuple[Quantizer, Quantizer] | None) -> frozenset[Explanation]:
     found = set()
-    for text, change in _MISTAKES.items():
+    for text, make in _list_other(case, answer, quantizers):
         try:
-            other = change(case).compute(quantizers)
+            other = make()
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError):
             continue
         # In another shape the same bytes lie elsewhere.

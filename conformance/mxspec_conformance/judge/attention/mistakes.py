@@ -47,6 +47,21 @@ def _roll_scales(call: Call, part: str, axis: int) -> Call:
     return replace(call, **{part: rows})
 
 
+def _repeat_scales(call: Call, part: str) -> Call:
+    """Each of the first scales of a row four times."""
+    rows, first = getattr(call, part).copy(), getattr(call.spec, part).count_codes(call.spec.d)
+    rows[..., first:] = rows[..., first:][..., np.arange(rows.shape[-1] - first) // 4]
+    return replace(call, **{part: rows})
+
+
+def _repeat_first_key(call: Call) -> Call:
+    """Every key of a page is its first one."""
+    axis = 2 if call.spec.heads_first else 1
+    assert call.page_table is not None
+    k, v = (np.repeat(np.take(rows, [0], axis), rows.shape[axis], axis) for rows in (call.k, call.v))
+    return replace(call, k=k, v=v)
+
+
 def _without(call: Call, *names: str) -> Call:
     ones: dict[str, Any] = {name: np.ones(1, np.float32) for name in names}
     return replace(call, **ones)
@@ -104,6 +119,8 @@ MISTAKES: dict[str, Callable[[Call], Call]] = {
     "K had the scale of the next token": partial(_roll_scales, part="k", axis=0),
     "V had the scale of the next block": partial(_roll_scales, part="v", axis=-1),
     "K had the scale of the next block": partial(_roll_scales, part="k", axis=-1),
+    "V had each of the first block scales of a row four times": partial(_repeat_scales, part="v"),
+    "every key of a page were its first": _repeat_first_key,
     "heads and tokens of a page were exchanged": _read_other_way,
 }  # fmt: skip
 

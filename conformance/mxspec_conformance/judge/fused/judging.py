@@ -13,7 +13,7 @@ from mxspec.fused.evaluating import evaluate
 from mxspec.fused.functions import EPS, Kind, read_fused
 from mxspec.fused.legality import Legality
 from mxspec_conformance.judge.fused.designs import Design, list_cases
-from mxspec_conformance.judge.fused.standing import SPECIAL, Answer, Standing, Subject, find_standing
+from mxspec_conformance.judge.fused.standing import SPECIAL, Answer, Standing, Subject, find_standing, name_mistake
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
 from mxspec_conformance.judge.invariance.items import Items, judge_items
@@ -51,12 +51,17 @@ def judge_fused(session: TargetSession, name: str, wanted: Wanted = EVERYTHING) 
         if answers:
             standing, also = find_standing(subject, answers)
             details[dtype] = _enter(standing, answers, scorecard) | ({} if also is None else {"same_bits_as": also.profile.id})
+            if standing.wrong and also is None:
+                details[dtype]["as_if"] = name_mistake(standing, answers)
             pools = [a for topic in ("mixture", "zero-block") for a in [a for a in answers if a.case.topic == topic][:1]]
             if wanted.calls and pools[0].case.topic == "mixture":
                 _judge_calls(session, standing, pools, scorecard, turn)
     requirements = [judge_tally(t, None, lambda tally: None if tally.show is None else tally.show()) for t in scorecard.tallies.values()]
     failing = {dtype: entry for dtype, entry in details.items() if entry["failing"]}
-    nearest = "; ".join(f"{dtype}: nearest is {entry['text']} ({entry['contract']})" for dtype, entry in failing.items())
+    nearest = "; ".join(
+        f"{dtype}: as if {entry['as_if']}" if entry.get("as_if") else f"{dtype}: nearest is {entry['text']} ({entry['contract']})"
+        for dtype, entry in failing.items()
+    )
     others = {entry.get("same_bits_as", "") for entry in failing.values()}
     for requirement in (r for r in requirements if r.verdict is Verdict.FAIL and r.topic not in OF_CALLS):
         requirement.note = nearest

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
-from mxspec.fused.contracts import Contract, get_contract, list_contracts
+from mxspec.fused.contracts import FAST, Contract, get_contract, list_contracts
 from mxspec.fused.evaluating import evaluate
-from mxspec.fused.functions import EPS, FusedFunction, Kind, read_fused
+from mxspec.fused.functions import EPS, FusedFunction, Inputs, Kind, read_fused
 from mxspec.fused.legality import Legality, judge_answer, list_judged
 from mxspec.profiles.schema import Kind as ProfileKind, Profile, TensorScaleKind
 from mxspec.tensorscale import TensorScale
@@ -21,6 +22,9 @@ from mxspec_conformance.targets.capabilities import Capabilities
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
+#: A function and its arrays -> others.
+Change = Callable[[FusedFunction, Arrays], tuple[FusedFunction, Arrays] | None]
+ACTIVATIONS = (Kind.SILU, Kind.GELU, Kind.GELU_TANH)
 #: Special values: what a target does with them says nothing of its contract.
 SPECIAL = ("nan", "inf")
 #: The tensor scale 2 in each kind: 1 would not show which is meant.
@@ -103,6 +107,88 @@ def find_standing(subject: Subject, answers: Sequence[Answer]) -> tuple[Standing
         also = _rank(subject, list(dict.fromkeys(s.contract for s in found))[:_BEST], others, ordinary)[0]
         return found[0], None if also.wrong else also
     return found[0], None
+
+
+def _change(name: str, to: Callable[[Array], Any]) -> Change:
+    """Another array in the place of one that is given, in its dtype."""
+    return lambda f, given: (f, given | {name: np.asarray(to(given[name])).astype(given[name].dtype)}) if name in given else None
+
+
+def _cut(x: Array) -> Array:
+    return (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def _relay(inputs: Inputs) -> Change:
+    """Gate and up taken from where another function has them."""
+    lies_so = (Inputs.HALVES, Inputs.INTERLEAVED)
+    return lambda f, given: (f, replace(f, inputs=inputs).take(*f.lay(given))) if f.inputs in lies_so and f.inputs is not inputs else None
+
+
+def _take_kind(kind: Kind) -> Change:
+    return lambda f, given: (replace(f, kind=kind), given) if f.kind in ACTIVATIONS and f.kind is not kind else None
+
+
+def _add_narrowly(f: FusedFunction, given: Arrays) -> tuple[FusedFunction, Arrays] | None:
+    weight = given["weight"].astype(np.float32) + np.float32(1) if f.plus_one and "weight" in given else None
+    return None if weight is None else (replace(f, plus_one=False), given | {"weight": weight.astype(ml_dtypes.bfloat16)})
+
+
+#: What kernels do wrong -> another function, and other arrays, by which they would be right; None: it is no mistake of such a function.
+MISTAKES: dict[str, Change] = {
+    "gate and up are exchanged": lambda f, g: (f, g | {"x": g["up"], "up": g["x"]}) if f.multiplies else None,
+    "up is left out": lambda f, g: (f, g | {"up": np.ones_like(g["up"])}) if f.multiplies and f.kind is not Kind.SWIGLU_OAI else None,
+    "gate and up lie in halves": _relay(Inputs.HALVES), "gate and up are interleaved": _relay(Inputs.INTERLEAVED),
+    **{f"the activation is {kind}": _take_kind(kind) for kind in ACTIVATIONS},
+    "nothing is clamped": lambda f, g: (replace(f, limit=np.inf), g) if f.kind is Kind.SWIGLU_OAI else None,
+    "the gate is clamped below, too": lambda f, g: (f, g | {"x": np.maximum(g["x"], -f.limit).astype(g["x"].dtype)}) if f.kind is Kind.SWIGLU_OAI else None,
+    "the residual is left out": _change("residual", np.zeros_like),
+    "1 is not added to the weight": lambda f, g: (replace(f, plus_one=False), g) if f.plus_one else None,
+    "weight + 1 is rounded to bfloat16": _add_narrowly,
+    "x is cut to bfloat16": _change("x", _cut), "x is rounded to bfloat16": _change("x", lambda x: x.astype(ml_dtypes.bfloat16)),
+    "the sigmoid is made of an approximate tanh": lambda f, g: (replace(f, by_tanh=True), g) if f.kind in (Kind.SILU, Kind.SWIGLU_OAI) else None,
+}  # fmt: skip
+#: The same of the eps of a norm, and of scale bytes.
+EPSILONS = (0.0, 1e-5, 1e-8)
+BYTES: dict[str, Callable[[Array], Any]] = {"scales are stored as their inverse": lambda scales: 254 - scales}
+
+
+def name_mistake(standing: Standing, answers: Sequence[Answer]) -> str:
+    """The first mistake that explains every answer but those of special values, under some contract and the profile that stands best;
+    "": none."""
+    subject, ordinary = standing.subject, [a for a in answers if a.case.topic not in SPECIAL]
+    f, contracts = subject.function, [c for c in list_contracts(subject.function) if c.ulps != FAST]  # those hold too much to name anything
+    contracts.sort(key=lambda c: c != standing.contract)
+
+    def keep(function: FusedFunction, given: Arrays) -> tuple[FusedFunction, Arrays]:
+        return function, given
+
+    def explains(contract: Contract, change: Change, eps: float, to_byte: Callable[[Array], Array], some: Sequence[Answer]) -> bool:
+        for case, codes, scales in some:
+            changed = change(f, subject.trim(case.given))
+            if changed is None:
+                return False
+            result = evaluate(changed[0], contract, changed[1], eps)
+            given = to_byte(scales).astype(scales.dtype)
+            if judge_answer(result, given, codes, subject.fmt, standing.profile, subject.tensor_scale).wrong.any():
+                return False
+        return True
+
+    def touches(change: Change) -> bool:
+        pairs = [(case.given, change(f, subject.trim(case.given))) for case, *_ in ordinary]
+        return any(c and (c[0] != f or any(a.tobytes() != given[n].tobytes() for n, a in c[1].items())) for given, c in pairs)
+
+    tried: list[tuple[str, Change, float, Any]] = [(text, change, EPS, np.asarray) for text, change in MISTAKES.items() if touches(change)]
+    tried += [(f"eps is {eps:g}", keep, eps, np.asarray) for eps in EPSILONS if f.kind is Kind.RMSNORM]
+    tried += [(text, keep, EPS, to_byte) for text, to_byte in BYTES.items() if subject.fmt.is_mx]
+    if not ordinary:  # nothing says anything
+        return ""
+    if subject.capabilities.fused_contract:
+        tried.append(("numbers are of another contract, {}, than is claimed", keep, EPS, np.asarray))
+    for text, change, eps, to_byte in tried:
+        for contract in contracts:
+            if all(explains(contract, change, eps, to_byte, some) for some in (ordinary[:1], ordinary)):
+                return text.format(contract.describe(f))
+    return ""
 
 
 def _rank(subject: Subject, contracts: Sequence[Contract], profiles: Sequence[Profile], answers: Sequence[Answer]) -> list[Standing]:

@@ -14,6 +14,7 @@ from mxspec_conformance.judge.grouped.cases import MANY, OPERATION, Answered, Gr
 from mxspec_conformance.judge.grouped.mistakes import name_mistakes
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history, judge_nothing
 from mxspec_conformance.judge.invariance.reach import LOCAL
+from mxspec_conformance.judge.products import judging as products
 from mxspec_conformance.judge.products.editing import take_rows
 from mxspec_conformance.judge.products.judging import ROUNDED, describe_answers, find_class, find_contract, is_limit, list_asked
 from mxspec_conformance.judge.products.making import Maker
@@ -29,6 +30,8 @@ from mxspec_conformance.targets.sessions import TargetSession
 
 #: Counts of the calls that are repeated, which are turned from call to call: the shape stays. The last ones have alpha and bias.
 _COUNTS = ((3, 0, 5, 1), (0, 21, 2, 17, 1))
+#: Experts of calls whose right products are compared with mistakes of plain products.
+FEW = 16
 #: Rows of a, and matrices, that such calls take theirs from; pairs of numbers of a call of very many rows.
 _ROWS, _MATRICES, _MOST = 97, 11, 1 << 30
 
@@ -50,6 +53,11 @@ def judge_grouped(
     wrong = [x for x in asked if not x.is_right(judged, contract)]
     right = [x for x in asked if x.output is not None and x.is_right(judged, contract)]
     named = name_mistakes(wrong, right, judged, contract)
+    wrong_parts = [part for x in wrong for part in x.parts.values() if not part.is_right(judged, contract)]
+    if wrong_parts and not named:
+        right_parts = [p for x in (*wrong, *right) if len(x.parts) <= FEW for p in x.parts.values() if p.is_right(judged, contract)]
+        each = products.name_mistakes(wrong_parts, right_parts, judged, contract)
+        named = frozenset.intersection(*(each[id(p)] for p in [p for p in wrong_parts if p.case.topic != "nan"] or wrong_parts))
     found = None
     if not declared and not named and any(x.case.topic in ROUNDED for x in wrong):
         found = find_class(lambda a: _ask(session, list_cases(grouped, capabilities, a)), [*wrong, *right], contracts)
@@ -70,6 +78,7 @@ def judge_grouped(
             requirement.note = f"as if {common.text}" if found is None else f"as {found[0].text}"
     parts, mistakes = [part for x in asked for part in x.parts.values()], [common] if common is not None and found is None else []
     result = describe_answers(name, parts, tallies, judged, contract, found, mistakes, declared=declared, operation=OPERATION)
+    products.describe_common(result, wrong_parts, (), None, tallies, judged, contract)
     if isinstance(session, SizedSession):
         result.behaviour["sizes"] = session.found
     return requirements, result

@@ -22,6 +22,7 @@ _ORDERS: tuple[tuple[str, Callable[[Places], Places]], ...] = (
     ("the first expert", lambda used: used * 0),
     ("the expert before it", lambda used: np.arange(len(used)) - 1),
     ("the expert behind it", lambda used: np.arange(len(used)) + 1),
+    ("the expert that is half of all experts away", lambda used: np.arange(len(used)) + len(used) // 2),
     ("an expert that is counted among those with rows", lambda used: np.cumsum(used) - used),
 )
 #: By the expert of every row, -1 of padding, and the number of experts, that to which each row is given; -1: it comes out as zeros.
@@ -29,8 +30,15 @@ _GIVEN: tuple[tuple[str, Callable[[Places, int], Places]], ...] = (
     ("the rows of each expert begin one early", lambda ids, count: np.append(ids[1:], -1)),
     ("the rows of experts lie in order and without padding", lambda ids, count: np.append(np.sort(ids[ids >= 0]), ids[ids < 0])),
     ("all rows of a tile of 16 are those of the first one's expert", lambda ids, count: np.repeat(ids[::16], 16)[: len(ids)]),
-    ("the last expert is left out", lambda ids, count: np.where(ids == count - 1, -1, ids)),
-    ("experts of one row are left out", lambda ids, count: np.where(np.bincount(ids + 1)[ids + 1] == 1, -1, ids)),
+)
+#: By the same, the rows that come out as zeros.
+_LEFT_OUT: tuple[tuple[str, Callable[[Places, int], Any]], ...] = (
+    ("the last expert is left out", lambda ids, count: ids == count - 1),
+    ("experts of one row are left out", lambda ids, count: np.bincount(ids + 1)[ids + 1] == 1),
+    *(
+        (f"experts of fewer than {least} rows are left out", lambda ids, count, least=least: np.bincount(ids + 1)[ids + 1] < least)
+        for least in (16, 32, 64, 128)
+    ),
 )
 
 
@@ -50,6 +58,16 @@ def _exchange(part: str, find: Callable[[Places], Places], case: GroupedCase) ->
 def _give(change: Callable[[Places, int], Places], case: GroupedCase) -> GroupedCase:
     count, ids = len(case.placing.places), list_experts(case.placing.places, case.placing.rows)
     given = ids if case.placing.form is GroupForm.MASKED else np.where(ids < 0, -1, change(ids, count))
+    return _place(given, case)
+
+
+def _leave_out(find: Callable[[Places, int], Any], case: GroupedCase) -> GroupedCase:
+    ids = list_experts(case.placing.places, case.placing.rows)
+    return _place(np.where(find(ids, len(case.placing.places)), -1, ids), case)
+
+
+def _place(given: Places, case: GroupedCase) -> GroupedCase:
+    count = len(case.placing.places)
     return replace(case, placing=replace(case.placing, places=tuple(np.flatnonzero(given == expert) for expert in range(count))))
 
 
@@ -62,6 +80,7 @@ def name_mistakes(
         for part in ("matrix", "block scales", "tensor scale", "alpha", "bias") for whose, find in _ORDERS
     ]  # fmt: skip
     mistakes += [(text, partial(_give, change)) for text, change in _GIVEN]
+    mistakes += [(text, partial(_leave_out, find)) for text, find in _LEFT_OUT]
 
     def fits(change: Callable[[GroupedCase], GroupedCase], x: Answered) -> bool:
         changed = change(x.case)

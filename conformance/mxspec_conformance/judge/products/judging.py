@@ -133,6 +133,10 @@ def judge_product(
     ordered = [*wrong, *(x for x in asked if id(x) not in wrong_ids)]
     found = find_class(lambda a: ask_cases(session, list_cases(product, capabilities, a)), ordered, contracts) if rounded else None
     parted = "" if by_mistake else describe_partial_sums(session, product, asked, wrong)
+    rule = None if found is not None or parted or any(named.values()) else find_rule(wrong, right)
+    if rule is not None:
+        there = name_mistakes(wrong, list(filter(rule.holds, right)), judged, naming_contract(product, contract))
+        named = {key: frozenset(replace(e, name=f"{rule.text}, {e.name}") for e in each) for key, each in there.items()}
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             limited = is_limit(x, asked)
@@ -152,9 +156,10 @@ def judge_product(
         judge_whole_call(session, product, judged, contract, scorecard)
     tallies = list(scorecard.tallies.values())
     order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
+    where = "" if rule is None else f"{rule.text}, "
 
     def rank(explanation: Explanation) -> tuple[int, ...]:
-        return (order.get(explanation.name, -1),)
+        return (order.get(explanation.name.removeprefix(where), -1),)
 
     explanation = common_explanation(tallies, rank)
     mistakes = [explanation] if explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE else []
@@ -175,11 +180,79 @@ def judge_product(
     result = describe_answers(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
     if parted:  # says more than the class that allows such sums
         result.deviations[: found is not None] = [parted]
+    describe_common(result, wrong, right, rule, tallies, judged, contract)
     if isinstance(session, SizedSession):
         result.behaviour["sizes"] = session.found
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
         result.behaviour["declared contract"] = f"{capabilities.contract}: it touches no number of these sides, which are judged by all"
     return requirements, result
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the sizes of all wrong calls have in common, and those of few right ones: of m, n or k (0, 1, 2) something holds."""
+
+    parts: tuple[tuple[int, str, Callable[[int], bool]], ...]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return "where " + " and ".join(f"{'mnk'[axis]} {words}" for axis, words, _ in self.parts)
+
+    def holds(self, x: Asked) -> bool:
+        """Whether a call is such."""
+        return all(test(x.size[axis]) for axis, _, test in self.parts)
+
+
+_TILES = (2, 4, 8, 16, 32, 64, 128, 256)
+#: Of one size.
+_RULES: tuple[tuple[str, Callable[[int], bool]], ...] = (
+    ("is 1", lambda size: size == 1),
+    *((f"is less than {t}", lambda size, t=t: size < t) for t in _TILES),
+    *((f"is more than {t}", lambda size, t=t: size > t) for t in _TILES),
+    *((f"is no multiple of {t}", lambda size, t=t: size % t > 0) for t in _TILES),
+)  # fmt: skip
+#: A rule says something if it holds for no more right calls than one in so many calls, and one in so many right ones.
+_RARE, _FEW = 16, 4
+
+
+def find_rule(wrong: Sequence[Asked], right: Sequence[Asked]) -> Rule | None:
+    """The rule that holds for every wrong call and the fewest right ones; of two sizes, where none of one size is rare enough."""
+    rules = [Rule(((axis, *rule),)) for rule in _RULES for axis in range(3)]
+    holding = [rule for rule in rules if len(wrong) > 1 and all(map(rule.holds, wrong))]
+    pairs = [Rule(a.parts + b.parts) for a in holding for b in holding if a.parts[0][0] < b.parts[0][0]]
+    for some in (holding, pairs):
+        few, rule = min(((sum(map(r.holds, right)), r) for r in some), key=lambda found: found[0], default=(len(right), None))
+        if few * _RARE <= len(wrong) + len(right) and few * _FEW <= len(right):
+            return rule
+    return None
+
+
+#: What wrong outputs look like: of them, and of right ones in their place.
+_LOOKS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    ("what is wrong is zero, as if it were not written", lambda y, right: y == 0),
+    ("what is wrong is NaN, as if a NaN of another place reached it", lambda y, right: np.isnan(y)),
+    ("what is wrong is twice what it should be", lambda y, right: y == 2 * right),
+    ("what is wrong has the other sign", lambda y, right: y == -right),
+)
+
+
+def describe_common(
+    result: FormatResult, wrong: Sequence[Asked], right: Sequence[Asked], rule: Rule | None, tallies: Sequence[Tally],
+    accumulator: Accumulator, contract: OperandContract,
+) -> None:  # fmt: skip
+    """Enter what all wrong calls have in common, where no mistake is known that gives them, and whether calls depend on each other."""
+    if wrong and not result.deviations:
+        with np.errstate(all="ignore"):
+            allowed = [(x.output, allow(x.refer(contract), x.case, accumulator)) for x in wrong]
+            pairs = [(y[~due.accepts(y)].astype(np.float64), due.low[~due.accepts(y)]) for y, due in allowed]
+            result.deviations += [text for text, looks in _LOOKS if all(looks(*pair).all() for pair in pairs)]
+        if rule is not None:
+            result.deviations.append(
+                f"all {len(wrong)} wrong calls are ones {rule.text}, and of {len(right)} right ones {sum(map(rule.holds, right))}"
+            )
+    if any(tally.topic == "state" and tally.failing for tally in tallies):
+        result.deviations.append("the answer depends on earlier calls, or on others at the same time")
 
 
 def is_limit(x: Asked, asked: Sequence[Asked]) -> bool:

@@ -132,7 +132,7 @@ def describe_wrong(wrong: Wrong, accumulator: Accumulator, contract: OperandCont
         given=given,
         expected=expected,
         returned={"value": _show(wrong.output[i, j])},
-        steps=_list_terms(reference.a.odd[i], reference.b.odd[j]),
+        steps=_list_terms(reference.a.odd[i], reference.b.odd[j]) + _count_product(wrong, reference.a.odd[i], reference.b.odd[j]),
         snippet=_make_snippet(wrong),
         product=store_product(
             StoredProduct(case=case, place=(i, j), accumulator=accumulator.name, contract=contract, returned=wrong.output[i : i + 1, j])
@@ -234,6 +234,16 @@ def _show_part(value: Any) -> str:
 
 def _join(words: Sequence[str]) -> str:
     return " ".join(words[:_SHOWN]) + (" ..." if len(words) > _SHOWN else "")
+
+
+def _count_product(wrong: Wrong, a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> list[str]:
+    """Whether the only product of an output comes out as zero, or counts twice; nothing where something else is added."""
+    used = np.flatnonzero((a != 0) & (b != 0))
+    if len(used) != 1 or wrong.case.out_dtype != "float32" or any(v is not None for v in wrong.case.options.values()):
+        return []
+    one, came = a[used[0]] * b[used[0]], float(wrong.output[wrong.place])
+    said = {0.0: "comes out as zero", 2 * float(np.float32(one)): "counts twice, or has twice its scale"}.get(came)
+    return [] if said is None or not one else [f"this product, at k = {used[0]}, {said}"]
 
 
 def _list_terms(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> list[str]:

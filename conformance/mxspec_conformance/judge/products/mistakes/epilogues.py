@@ -23,6 +23,11 @@ def _without(name: str, case: ProductCase) -> ProductCase | None:
     return _options(case, **{name: None}) if name in case.options else None
 
 
+def _without_beside(name: str, other: str, case: ProductCase) -> ProductCase | None:
+    """One is ignored where there is the other, too."""
+    return _without(name, case) if other in case.options else None
+
+
 def _no_c(case: ProductCase) -> ProductCase | None:
     return _options(case, c=None, beta=None) if "c" in case.options else None
 
@@ -80,6 +85,8 @@ def list_epilogue_mistakes() -> Iterator[Mistake]:
     """Mistakes in what is multiplied with the sum and added to it."""
     for name in ("alpha", "bias"):
         yield Mistake(f"{name} is ignored", partial(_without, name))
+    for name, other in (("alpha", "bias"), ("alpha", "c"), ("bias", "c"), ("bias", "alpha")):
+        yield Mistake(f"{name} is ignored where there is {other.upper() if other == 'c' else other}", partial(_without_beside, name, other))
     for text, change_case in (
         ("C is ignored", _no_c), ("beta is taken as one", _beta_one), ("alpha multiplies what is added, too", _alpha_on_all),
         ("alpha multiplies the bias, too", _alpha_on_bias), ("the bias is added twice", _bias_twice),

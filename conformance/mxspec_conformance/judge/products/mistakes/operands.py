@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mxspec.dot import OperandContract
@@ -19,6 +20,7 @@ from mxspec_conformance.judge.products.mistakes.mistake import Codes, Floats, Mi
 from mxspec_conformance.judge.products.mistakes.other_places import OTHER_PLACES
 from mxspec_conformance.judge.products.mistakes.sides import SIDES
 from mxspec_conformance.judge.products.reference import Sides, change_values
+from mxspec_conformance.targets.operand_words import SQUARE
 from mxspec_conformance.targets.operands import Numbers, OperandKind
 
 #: Element codes or scale codes, and their side -> others; None where the mistake cannot be made.
@@ -29,8 +31,11 @@ TILES = get_layout("128x4")
 # Scales of other places.
 
 
-def _elsewhere(place: Callable[[Codes], Codes | None], scales: Codes, _: Numbers) -> Codes | None:
-    return place(scales)
+def _elsewhere(place: Callable[[Codes], Codes | None], scales: Codes, numbers: Numbers) -> Codes | None:
+    if numbers.spec.scales != SQUARE:
+        return place(scales)
+    tiles = place(scales[::128])
+    return None if tiles is None else np.repeat(tiles, 128, axis=0)[: len(scales)]
 
 
 def _read_linear(scales: Codes, numbers: Numbers) -> Codes | None:
@@ -60,6 +65,23 @@ def _one_for_all(scales: Codes, numbers: Numbers) -> Codes | None:
     return np.full_like(scales, scale.bias << scale.mantissa_bits)
 
 
+def _to_float(change: Callable[[Any], Any], scales: Codes, numbers: Numbers) -> Codes | None:
+    """Scales that are float32 numbers, changed and back."""
+    if numbers.spec.block.scale.bits <= 8:
+        return None
+    held = scales.view(np.float32)
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(held), np.asarray(change(held), np.float32), held).view(scales.dtype)
+
+
+def _cut_to_power(scales: Any) -> Any:
+    return (scales.view(np.uint32) & np.uint32(0xFF800000)).view(np.float32)
+
+
+def _raise_to_power(scales: Any) -> Any:
+    return _cut_to_power((scales.view(np.uint32) + np.uint32(0x7FFFFF)).view(np.float32))
+
+
 SCALE_MISTAKES: tuple[tuple[str, CodeChange], ...] = (
     *((words.format(what="scale", unit="block", side="{side}"), partial(_elsewhere, place)) for words, place in OTHER_PLACES),
     ("the 128x4 tiles of {side}'s scales are read as rows", _read_linear),
@@ -67,6 +89,9 @@ SCALE_MISTAKES: tuple[tuple[str, CodeChange], ...] = (
     ("the rows of {side}'s scales are read as 128x4 tiles", _read_swizzled),
     ("two blocks of {side} share the first one's scale", _pairs_of_blocks),
     ("the block scales of {side} are ignored", _one_for_all),
+    ("the scales of {side} are cut to powers of two", partial(_to_float, _cut_to_power)),
+    ("the scales of {side} are rounded up to powers of two", partial(_to_float, _raise_to_power)),
+    ("the scales of {side} are rounded to bfloat16", partial(_to_float, lambda s: s.astype(ml_dtypes.bfloat16))),
 )
 
 # Scale codes as numbers.

@@ -1,13 +1,16 @@
-"""Mistakes along k: products that are dropped, or counted twice."""
+"""Mistakes along k: products that are dropped, or counted twice; a tile that stands for all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
+
 from mxspec.dot import OperandContract
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.mistakes.mistake import Floats, Mistake, keep_case
+from mxspec_conformance.judge.products.mistakes.sides import SIDES
 from mxspec_conformance.judge.products.reference import Sides, change_parts
 
 #: Length of a block, roughly: places are the same for every format.
@@ -56,3 +59,20 @@ def list_counted_twice() -> Iterator[Mistake]:
     """What a kernel adds twice."""
     for text, places in PLACES:
         yield Mistake(f"{text} counts twice", keep_case, partial(_scale_places, places, 2))
+
+
+def _repeat_first(run: int, sides: str, _case: ProductCase, found: Sides, _: OperandContract) -> Sides | None:
+    """The first numbers of each row again and again, on some sides."""
+    a, b = found
+    if a.k <= run:
+        return None
+    a_part, b_part = (change_parts(factor, lambda part: part[:, np.arange(part.shape[1]) % run]) for factor in found)
+    return a_part if "a" in sides else a, b_part if "b" in sides else b
+
+
+def list_repeated() -> Iterator[Mistake]:
+    """A tile along k that is not loaded again."""
+    for run in (16, 32, 64, 128):
+        for sides, words in SIDES:
+            text = f"the first {run} numbers of a row of {words} are used for all of k"
+            yield Mistake(text, keep_case, partial(_repeat_first, run, sides))

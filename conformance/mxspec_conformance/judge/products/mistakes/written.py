@@ -10,8 +10,10 @@ import numpy as np
 
 from mxspec import dot
 from mxspec.dot import Direction
+from mxspec.elements import decode_codes, decode_table
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.mistakes.mistake import Floats, Mistake, keep_case
+from mxspec_conformance.targets.operands import OperandKind
 
 
 def _without_bias(case: ProductCase) -> ProductCase | None:
@@ -58,8 +60,31 @@ def _doubled(_case: ProductCase, exact: Floats) -> Floats:
     return exact * 2
 
 
+def _saturate_pairs(offset: int, case: ProductCase, exact: Floats) -> Floats | None:
+    """Codes of b as integers, plus an offset that is taken off again: the sum of two products with 8-bit codes of a has 16 bits."""
+    sides = case.a, case.b
+    if any(x.spec.kind is not OperandKind.BLOCK or x.metadata is not None or x.codes.shape[1] % 2 for x in sides) or case.options:  # type: ignore[union-attr]
+        return None
+    tables = [decode_table(x.spec.block.element).astype(np.float64) for x in sides]
+    steps = [np.abs(t[t != 0]).min() for t in tables]
+    if case.a.spec.block.element.name != "int8" or (tables[1] % steps[1]).any() or np.abs(tables[1] / steps[1]).max() > 128:
+        return None
+    x, w = (t[s.codes] / step for t, s, step in zip(tables, sides, steps, strict=True))
+    runs = [s.spec.block.k for s in sides]
+    scales = [decode_codes(s.scales, s.spec.block.scale).astype(np.float64) for s in sides]  # type: ignore[arg-type]
+    factors = [np.repeat(s, run // 2, axis=1) for s, run in zip(scales, runs, strict=True)]
+    total = np.zeros(exact.shape)
+    for i in range(0, x.shape[1], 2):
+        pair = np.clip(x[:, i : i + 2] @ (w[:, i : i + 2].T + offset), -32768, 32767) - offset * x[:, i : i + 2].sum(axis=1)[:, None]
+        total += pair * (factors[0][:, i // 2, None] * factors[1][:, i // 2]) * steps[0] * steps[1]
+    return total.astype(np.float32).astype(np.float64)
+
+
 def list_written_mistakes() -> Iterator[Mistake]:
     """Mistakes in what becomes of right outputs."""
+    for added in (0, 8, 128):
+        text = "sums of two products saturate at 16 bits" + f", with {added} added to codes of b" * (added > 0)
+        yield Mistake(text, keep_case, None, partial(_saturate_pairs, added))
     for text, outputs in (
         ("the output is written transposed", _transposed), ("the output is transposed", _transposed_square),
         ("outputs are cut, not rounded", _cut_outputs), ("outputs midway are rounded away from zero", _ties_away),

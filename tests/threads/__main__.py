@@ -1,6 +1,6 @@
-"""Judge the pairs: a table, and with --write reports/atlas/threads.json.
+"""Judge the pairs: a table, and with --write reports/atlas/threads.json and the page next to it.
 
-python -m mxspec_lab.threads [IDS] [--write]
+python -m tests.threads [IDS] [--write]
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import click
 
 from mxspec_conformance.results.environment import describe_environment
 from mxspec_lab.evidence.status import write_result
-from mxspec_lab.threads import REFUSED, list_threads
+from mxspec_lab.threads import list_threads
 from mxspec_lab.threads.judging import Outcome, judge, show_smallest
 from mxspec_lab.threads.schema import Thread
+from mxspec_vectors.files import write_file
 
-SCHEMA = "mxspec-threads/1"
-REPORT = Path(__file__).resolve().parents[3] / "reports" / "atlas" / "threads.json"
+from tests.threads import NOT_PAIRS, THREADS
+
+SCHEMA, COMMAND = "mxspec-threads/1", "python -m tests.threads"
+REPORT = Path(__file__).resolve().parents[2] / "reports" / "atlas" / "threads.json"
+PAGE = REPORT.with_suffix(".md")
 _COLUMNS = ("thread", "broken", "failing requirements", "cause named", "mended", "separated")
 _WIDTHS = (22, 9, 34, 46, 22, 9)
 
@@ -32,8 +36,8 @@ def describe(thread: Thread, outcome: Outcome) -> dict[str, Any]:
     verdicts = [v.value for v in outcome.failing.values()]
     return {
         "id": thread.id, "family": thread.family.value, "reference": thread.reference, "url": thread.url, "also": list(thread.also), "title": thread.title,
-        "wrong": thread.wrong, "source": thread.source.value, "differs": thread.differs, "formats": [thread.format], "operations": [thread.operation],
-        "level": thread.level.value, "only": thread.only, "command": f"python -m mxspec_lab.threads {thread.id}",
+        "wrong": thread.wrong, "date": thread.date, "expected": list(thread.fails), "source": thread.source.value, "differs": thread.differs, "formats": [thread.format], "operations": [thread.operation],
+        "level": thread.level.value, "only": thread.only, "command": f"{COMMAND} {thread.id}",
         "broken": {"verdict": "fail" if "fail" in verdicts else next(iter(verdicts), "pass"), "requirements": {k: v.value for k, v in outcome.failing.items()}},
         "fixed": {"accused": list(outcome.accused), "passed": outcome.passed, "profile": thread.profile, "identical": outcome.identical},
         "separated": outcome.separated and set(thread.fails) <= set(outcome.failing),
@@ -50,8 +54,28 @@ def count(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
         "pairs": len(rows), "separated": sum(row["separated"] for row in rows), "named": len(named),
         "named by a step alone": sum(cause["by"] == "step" for cause in named),
         "separated and named": sum(row["separated"] and row["cause"] is not None for row in rows),
-        "threads": sum(1 + len(row["also"]) for row in rows), "refused": len(REFUSED),
+        "threads": sum(1 + len(row["also"]) for row in rows), "refused": len(NOT_PAIRS),
     }  # fmt: skip
+
+
+def render_page(document: dict[str, Any]) -> bytes:
+    """The page of a result: each pair with what fails, what is named, and whether the mended one passes."""
+    counts = document["counts"]
+    lines = [
+        "# Public bug threads, replayed", "", f"Made by `{document['command']}`. Each thread is written anew as two small targets, with the mistake and without;",
+        f"of {counts['pairs']} pairs {counts['separated']} are separated, of {counts['named']} the cause is named. [How](README.md#replayed-threads).", "",
+        "| thread | what was wrong | fails | cause, in the judge's words | fixed |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in document["threads"]:
+        link = f"[{row['reference'].partition('/')[2]}]({row['url']})" + f" {row['date']}" * bool(row["date"])
+        failing = [key for key in row["broken"]["requirements"] if key in row["expected"]] or ["none"]
+        cause = "" if row["cause"] is None else row["cause"]["text"].replace("|", "\\|").replace("\n", " ")
+        wrong = f"{row['wrong']} {row['differs']}".strip()
+        clean = f"{row['fixed']['passed']} pass" if not row["fixed"]["accused"] else "fails"
+        lines.append(f"| {link} | {wrong} | `{failing[0]}` | {cause} | {clean} |")
+    lines += ["", "## Not replayed", "", "| thread | about | why not |", "|---|---|---|"]
+    lines += [f"| {r['reference']} | {r['what']} | {r['reason']} |" for r in document["refused"]]
+    return ("\n".join(lines) + "\n").encode("utf-8")
 
 
 def format_line(cells: Sequence[str]) -> str:
@@ -80,10 +104,10 @@ def format_row(row: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("ids", nargs=-1)
-@click.option("--write", is_flag=True, help="Write reports/atlas/threads.json; with IDS only their rows are renewed.")
+@click.option("--write", is_flag=True, help="Write reports/atlas/threads.json and threads.md; with IDS only their rows are renewed.")
 def main(ids: tuple[str, ...], write: bool) -> None:
     """Judge pairs of targets, each made after a public thread: the broken one, and the mended one."""
-    threads = {t.id: t for t in list_threads()}
+    threads = {t.id: t for t in list_threads(THREADS)}
     unknown = [i for i in ids if i not in threads]
     if unknown:
         raise click.BadParameter(f"{', '.join(unknown)}: no such thread; known are {', '.join(threads)}", param_hint="IDS")
@@ -108,12 +132,13 @@ def main(ids: tuple[str, ...], write: bool) -> None:
             rows, seconds = [renewed[i] for i in threads], kept["cpu_seconds"]
             counts = count(rows)
         document = {
-            "schema": SCHEMA, "command": "python -m mxspec_lab.threads --write", "environment": describe_environment(), "cpu_seconds": seconds,
+            "schema": SCHEMA, "command": f"{COMMAND} --write", "environment": describe_environment(), "cpu_seconds": seconds,
             "counts": counts, "threads": rows,
-            "refused": [{"reference": r.reference, "what": r.what, "reason": r.reason} for r in REFUSED],
+            "refused": [{"reference": r.reference, "what": r.what, "reason": r.reason} for r in NOT_PAIRS],
         }  # fmt: skip
         write_result(REPORT, document)
-        click.echo(f"{REPORT.relative_to(REPORT.parents[2])} written")
+        write_file(PAGE, render_page(document))
+        click.echo(f"{REPORT.relative_to(REPORT.parents[2])} and {PAGE.name} written")
     sys.exit(0 if all(row["separated"] for row in rows) else 1)
 
 
