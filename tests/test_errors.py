@@ -326,6 +326,7 @@ PUBLIC_FUNCTIONS: dict[str, list[Call]] = {
     "default_profile": [lambda: mxspec.default_profile("fp4")],
     "dequantize": [dq(fmt="fp4")],
     "encode": [enc(element="fp4")],
+    "find_codes": [lambda: mxspec.find_codes(X32, "fp4")],
     "get_block": [lambda: mxspec.get_block("fp4")],
     "get_profile": [lambda: mxspec.get_profile("fp4", "mxfp4")],
     "get_scalar": [lambda: mxspec.get_scalar("fp4")],
