@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 import mxspec
 from mxspec_conformance.cli.main import main
-from mxspec_conformance.identification.diff import diff_format
+from mxspec_conformance.identification.diff import diff_format, diff_product
+from mxspec_conformance.targets.operands import parse_product
+from mxspec_conformance.transports.in_process import InProcessSession
 from mxspec_conformance.transports.opening import open_target
 
 FILE = """
@@ -86,3 +88,27 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = CliRunner().invoke(main, ["diff", str(files["a"]), str(files["a"]), "--format", "nvfp4"])
     assert run.exit_code == 2
     assert "a offers mxfp4; not nvfp4, so nothing is judged" in run.output
+
+
+def test_products_are_compared() -> None:
+    """Which calls differ, whose answers are right, and the smallest; in sizes that both take."""
+
+    def make(*, doubled: bool = False) -> Any:
+        def matmul(a: Any, b: Any, out_dtype: str) -> Any:
+            if b.shape[1] % 64:
+                raise ValueError("whole tiles")
+            with np.errstate(all="ignore"):
+                y = a.astype(np.float32) @ mxspec.dequantize(b.codes, b.scales, "mxfp4").T
+            return y * 2 if doubled and len(y) == 3 else y
+
+        return SimpleNamespace(OPERANDS={"a": "float32", "b": "mxfp4"}, matmul=matmul)
+
+    right, wrong = (InProcessSession(make(doubled=doubled), "target") for doubled in (False, True))
+    same = diff_product(right, right, parse_product("float32 @ mxfp4"))
+    assert same.counts["matmul"][0] > 100
+    assert not same.differ
+    result = diff_product(right, wrong, parse_product("float32 @ mxfp4"))
+    compared, differ = result.counts["matmul"]
+    assert 0 < differ < compared
+    assert result.notes[0].startswith(f"of {differ} calls that differ {differ} and 0 are right in float32 additions")
+    assert "m x n x k = 3 x " in result.notes[1]

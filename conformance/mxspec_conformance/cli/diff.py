@@ -47,12 +47,16 @@ def diff(first: str, second: str, formats: tuple[str, ...], json_file: Path | No
     raise click.exceptions.Exit(2 if not result.compared else 1 if result.differ else 0)
 
 
+#: What is counted, as columns of the table.
+_COUNTED = ("quantize", "scale", "dequantize", "matmul")
+
+
 def _show(results: list[FormatDiff], names: list[str], console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", title=" against ".join(names), title_justify="left")
-    for column in ("format", "quantize", "scale", "dequantize"):
+    for column in ("format", *_COUNTED):
         table.add_column(column, justify="left" if column == "format" else "right")
     for r in results:
-        table.add_row(r.format, *(_count_text(r.counts.get(o)) for o in ("quantize", "scale", "dequantize")))
+        table.add_row(r.format, *(_count_text(r.counts.get(o)) for o in _COUNTED))
     console.print(table)
     for r in results:
         for note in r.notes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros
+from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY
 from mxspec.formats import BLOCKS, BlockFormat, get_rows
 from mxspec_conformance.judge.choosing import require_formats
+from mxspec_conformance.judge.products.cases import list_cases
+from mxspec_conformance.judge.products.judging import Asked, ask_cases
 from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.observations.bisection import NoAnswer
@@ -20,6 +24,8 @@ from mxspec_conformance.observations.quantize import Observed, Unanswered, obser
 from mxspec_conformance.observations.scale import ObservedScales, observe_scales
 from mxspec_conformance.observations.tables import observe_tables, same_values
 from mxspec_conformance.targets.errors import CallError, own_errors
+from mxspec_conformance.targets.operands import Product, parse_product
+from mxspec_conformance.targets.product_fitting import fit_product
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_conformance.transports.opening import open_target
 from mxspec_vectors.cases import QuantizeCase, load_quantize_cases, load_scale_cases
@@ -106,14 +112,20 @@ def diff(
         for session in sessions:
             require_formats(session.capabilities, formats)
         common = [f for f in BLOCKS if all(f in s.capabilities.formats for s in sessions) and (not formats or f in formats)]
-        if not common:
-            offered = "; ".join(f"{s.capabilities.name}: {', '.join(s.capabilities.formats)}" for s in sessions)
-            raise ValueError(f"no format in common to compare; {offered}")
+        products = [] if formats else [text for text in sessions[0].capabilities.products if text in sessions[1].capabilities.products]
+        if not common and not products:
+            offered = "; ".join(
+                f"{s.capabilities.name}: {', '.join((*s.capabilities.formats, *s.capabilities.products))}" for s in sessions
+            )
+            raise ValueError(f"no format and no product in common to compare; {offered}")
         first_name, second_name = (f"{s.capabilities.name} {s.capabilities.version}" for s in sessions)
         result = TargetDiff((first_name, second_name))
         for name in common:
             progress(name)
             result.formats.append(diff_format(sessions[0], sessions[1], get_rows(name)))
+        for text in products:
+            progress(text)
+            result.formats.append(diff_product(sessions[0], sessions[1], parse_product(text)))
         return result
     finally:
         for session in sessions:
@@ -130,6 +142,45 @@ def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -
         _diff_scales(both, fmt, result)
     if all(e.capabilities.has("dequantize") for e in both):
         _diff_dequantize(both, fmt, result)
+    return result
+
+
+@own_errors()
+def diff_product(first: TargetSession, second: TargetSession, product: Product) -> FormatDiff:
+    """Every call of the judge through both, in the sizes, dtypes and options that both take, bit for bit; NaN equals NaN.
+
+    Of calls that differ it is said how many answers of each lie where float32 additions in any order may bring them.
+    """
+    result, both = FormatDiff(product.name), [fit_product(session, product) for session in (first, second)]
+    one, other = (session.capabilities for session in both)
+    (m, n, k), (u, v, w) = one.product_shapes, other.product_shapes
+    shared = replace(
+        one,
+        product_shapes=(math.lcm(m, u), math.lcm(n, v), math.lcm(k, w)),
+        out_dtypes=tuple(d for d in one.out_dtypes if d in other.out_dtypes) or one.out_dtypes,
+        keywords={**one.keywords, "matmul": tuple(k for k in one.keywords["matmul"] if k in other.keywords["matmul"])},
+    )
+    accumulator = ACCUMULATORS[DEFAULT_ACCUMULATOR]
+    cases = list_cases(product, shared, accumulator)
+    asked = [(a, b) for a, b in zip(*(ask_cases(s, cases) for s in both), strict=True) if a.output is not None and b.output is not None]
+
+    def same(a: Asked, b: Asked) -> npt.NDArray[np.bool_]:
+        return same_values(a.output.astype(np.float32), b.output.astype(np.float32))
+
+    differing = [(a, b) for a, b in asked if not same(a, b).all()]
+    result.counts["matmul"] = len(asked), len(differing)
+    if len(asked) < len(cases):
+        result.notes.append(f"{len(cases) - len(asked)} of {len(cases)} calls were not answered by both")
+    if differing:
+        legal = [sum(x.is_right(accumulator, EXACTLY) for x in side) for side in zip(*differing, strict=True)]
+        a, b = min(differing, key=lambda pair: math.prod(pair[0].size))
+        i, j = (int(n) for n in np.argwhere(~same(a, b))[0])
+        m, n, k = a.size
+        result.notes += [
+            f"of {len(differing)} calls that differ {legal[0]} and {legal[1]} are right in {accumulator.text}",
+            f"the smallest: {a.case.topic}, {a.case.label}, m x n x k = {m} x {n} x {k}: output [{i}, {j}] is "
+            f"{float(a.output[i, j])!r} and {float(b.output[i, j])!r}",
+        ]
     return result
 
 
