@@ -167,3 +167,22 @@ def test_rounded_parts_are_named_beside_another_mistake() -> None:
 
     deviations = _judge(Both(cut=lambda m, n, k: [k // 2 // 32 * 32] if k > 512 else [])).formats[0].deviations
     assert any(d.startswith("partial sums are rounded to bfloat16") for d in deviations)
+
+
+@pytest.mark.parametrize(
+    ("ignored", "note"),
+    [
+        (lambda x: not x.flags.c_contiguous, "only inputs are wrong whose numbers do not lie one behind the other in memory"),
+        (lambda x: x.flags.c_contiguous and x.ctypes.data % 16, "only inputs are wrong whose address is no multiple of 16 bytes"),
+        (lambda x: not x.flags.c_contiguous or x.ctypes.data % 16, ""),
+    ],
+)
+def test_wrong_views_have_their_place_in_common(ignored: Callable[[Any], bool], note: str) -> None:
+    """A kernel that reads views wrongly: which ones."""
+
+    class Views(Kernel):
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            return super().matmul(np.ascontiguousarray(a) * BFLOAT16(1 + bool(ignored(a))), b, out_dtype)
+
+    report = check(Views(), only="matmul/*/memory", quick=True)
+    assert [(r.verdict, r.note) for r in report.requirements] == [(Verdict.FAIL, note)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from mxspec_conformance.judge.explanation import DEVIATING, Explanation
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
+from mxspec_conformance.targets.capabilities import DENSE, UNALIGNED
 from mxspec_conformance.targets.errors import FailureKind
 from mxspec_vectors.topics import TOPICS, Level, topic_level, topic_text
 
@@ -30,6 +31,8 @@ class Tally:
     no_answers: dict[str, NoAnswer] = field(default_factory=dict)
     #: Failing case -> what would have returned the same bits.
     equals: dict[str, frozenset[Explanation]] = field(default_factory=dict)
+    #: Failing case -> how its inputs lay in memory, where that is what it is about.
+    views: dict[str, str] = field(default_factory=dict)
     #: Failing cases that break only what is recommended, whatever the level of the topic.
     milder: set[str] = field(default_factory=set)
     #: Case -> the vector file's name of it, where the label says more: a dtype, a rounding, a scale byte.
@@ -67,7 +70,7 @@ class Scorecard:
 
     def count(
         self, topic: str, case: str, *, ok: bool, equals: Iterable[Explanation] = (), origin: str | None = None,
-        show: Show | None = None, milder: bool = False,
+        show: Show | None = None, milder: bool = False, view: str = "",
     ) -> None:  # fmt: skip
         """Enter one case of one topic.
 
@@ -75,6 +78,7 @@ class Scorecard:
         origin: the vector file's name of the case, where the label says more.
         show: describes it, where it is not ok.
         milder: it breaks only what is recommended, where it is not ok.
+        view: how its inputs lay in memory: a name of `ARRANGEMENTS`, with `@n` behind it where only the n-th input did.
         """
         tally = self.tally(topic)
         tally.cases.add(case)
@@ -84,6 +88,7 @@ class Scorecard:
             named = frozenset(equals)
             tally.show = tally.show or show
             tally.failing[case] = None
+            tally.views[case] = view.partition("@")[0]
             (tally.milder.add if milder else tally.milder.discard)(case)
             tally.equals[case] = tally.equals.get(case, named) & named
 
@@ -130,6 +135,13 @@ def common_explanation(
     best = max(explained.values())
     # What agrees everywhere is named even where something else explains as many requirements by chance.
     return min(explained, key=lambda e: (best - explained[e], *order(e), *e.order))
+
+
+def _describe_views(views: Collection[str]) -> str:
+    """What wrong cases have in common of how their inputs lay in memory; empty: nothing."""
+    if all(view and view not in DENSE for view in views):
+        return "only inputs are wrong whose numbers do not lie one behind the other in memory"
+    return "only inputs are wrong whose address is no multiple of 16 bytes" if all(view in UNALIGNED for view in views) else ""
 
 
 #: Topics about inputs that a target may refuse, whatever its element format could hold.
@@ -193,6 +205,7 @@ def judge_tally(
         named = equal and explanation is not None and explanation.cause in DEVIATING
         requirement.verdict = Verdict.DEVIATION if named else Verdict.FAIL
         requirement.note = f"as {explanation.text}" if equal and explanation is not None else ""
+        requirement.note = requirement.note or _describe_views(set(tally.views.values()))
         requirement.explained_by = explanation.name if named and explanation is not None else ""
         requirement.first = first(tally)
         if level is Level.OPEN:

@@ -58,6 +58,8 @@ MATRIX_ARRANGEMENTS = (
     "slice", "far-slice", "fortran-padded", "rows-reversed", "columns-reversed", "read-only", "rows-and-columns", "third-columns",
     "fortran-reversed", "windows", "8-bytes",
 )  # fmt: skip
+#: Those of all these in which numbers lie one behind the other, and those of them whose address is no multiple of 16 bytes.
+DENSE, UNALIGNED = ("contiguous", "offset", "read-only", "8-bytes"), ("offset", "8-bytes")
 #: How many rows of `windows` hold each of its numbers.
 WINDOWS = 3
 #: Bytes from row to row beyond which that matrix reaches.

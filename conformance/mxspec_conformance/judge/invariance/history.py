@@ -188,7 +188,7 @@ class Workload:
         text = drawn.find_mistake(answer)
         text = text and before + text
         shown = self.show(label, text) if drawn.show is None or not text else drawn.show(label, answer, view)
-        self.scorecard.count(topic or self.state, label, ok=not text, show=lambda: shown)
+        self.scorecard.count(topic or self.state, label, ok=not text, show=lambda: shown, view=view)
         if text:
             self.first.setdefault(self.scorecard.tally(topic or self.state).id, shown)
 

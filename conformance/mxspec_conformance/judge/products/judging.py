@@ -146,7 +146,8 @@ def judge_product(
         reasons = named.get(id(x), frozenset())
         if found is not None and x.is_right(*found):
             reasons = frozenset({Explanation(Cause.ACCUMULATOR, found[0].name)})
-        scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else ())
+        view = x.case.before[1] if x.case.before[:1] == ("arranged",) else ""
+        scorecard.count(x.case.topic, x.case.label, ok=not bad, equals=reasons if bad else (), view=view)
     if scorecard.wants(*_CALLS):
         plain, square = list_equal_shapes(product, capabilities, judged)
         judge_product_calls(session, plain, judged, contract, scorecard)
@@ -172,7 +173,12 @@ def judge_product(
         if tally.failing and own is not None and own.cause is Cause.PRODUCT_MISTAKE:
             mistakes.append(own)
         requirement = judge_tally(tally, own, first if wanted.fits(tally.id) else lambda _: None)
-        if own is not None and requirement.note and own.cause is Cause.PRODUCT_MISTAKE and requirement.verdict is Verdict.FAIL:
+        if (
+            own is not None
+            and requirement.note.startswith("as ")
+            and own.cause is Cause.PRODUCT_MISTAKE
+            and requirement.verdict is Verdict.FAIL
+        ):
             requirement.note = f"as if {own.text}"
         if requirement.explained_by:
             requirement.note = f"as {ACCUMULATORS[requirement.explained_by].text}" if not parted else parted.partition(":")[0]
