@@ -66,7 +66,7 @@ def few_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         ask_few_calls(monkeypatch.setattr)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def restored_registry() -> Iterator[None]:
     """What is registered is gone after the test."""
     mxspec.list_profiles()  # so that what comes with the libraries is there before

@@ -40,9 +40,6 @@ PROFILES = pytest.mark.parametrize(
 ENTRIES = pytest.mark.parametrize("entry", ADJACENT.values(), ids=lambda e: e.block.name)
 
 
-pytestmark = pytest.mark.usefixtures("restored_registry")
-
-
 def draw(fmt: formats.BlockFormat, rows: int) -> Any:
     generator = np.random.default_rng(rng("adjacent", fmt.name).randrange(1 << 32))
     powers = 2.0 ** generator.integers(-30, 30, (rows, 1))

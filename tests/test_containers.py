@@ -70,7 +70,6 @@ def test_library_files_decode_to_what_the_library_decodes(name: str) -> None:
         assert np.array_equal(bits_of(ours), bits_of(values)), base
 
 
-@pytest.mark.usefixtures("restored_registry")
 def test_every_measured_form_has_a_file_of_its_library() -> None:
     seen = {"gguf/mxfp4", "gguf/nvfp4"}  # by the gguf package, below
     for folder in (*(FILES / name for name in LIBRARY_FILES), *FP8_FILES):

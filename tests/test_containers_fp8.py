@@ -26,7 +26,6 @@ from mxspec_conformance.lint import Departure, lint
 from tests.containers.build import FILES, FP8, FP8_FILES, write_safetensors
 
 #: A file of FP8 registers its format, as naming one does.
-pytestmark = pytest.mark.usefixtures("restored_registry")
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.uint8]
 Parts = dict[str, tuple[str, Sequence[int], bytes]]

@@ -12,7 +12,6 @@ from mxspec import exact
 
 from tests.support import reals_of
 
-pytestmark = pytest.mark.usefixtures("restored_registry")
 ROW, TENSOR = "fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32"
 
 

@@ -40,7 +40,6 @@ from tests.containers.build import (
 )
 
 #: A file of FP8 registers its format, as naming one does.
-pytestmark = pytest.mark.usefixtures("restored_registry")
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = json.loads((ROOT / "conformance/mxspec_conformance/schema/lint.schema.json").read_text("utf-8"))
 Q = "model.layers.0.self_attn.q_proj"

@@ -1,6 +1,6 @@
 """Which outputs of attention are right, whatever its order, splits, exp and weights are.
 
-Let z be the logits that a query sees, m the largest, w = exp(z - m), l their sum. Two kinds of queries are told apart.
+Let z be the logits that a query sees, m the largest, w = exp(z - m), l their sum. There are two kinds of queries.
 
 *Certain.* Each z - m is 0 or below -104, and the number n of zeros is a power of two. exp(-104) is less than half of the smallest
 float32, so that every other weight is zero in float32, and in any narrower dtype; with a running maximum too, since what is added

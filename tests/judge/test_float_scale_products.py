@@ -8,8 +8,6 @@ from mxspec_conformance.judge.check import check
 
 from tests.float_scale_kernels import RIGHT, WRONG, make_kernel
 
-pytestmark = pytest.mark.usefixtures("restored_registry")
-
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_product_passes(name: str) -> None:

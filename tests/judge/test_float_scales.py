@@ -71,9 +71,6 @@ WRONG: dict[str, tuple[Quantizer, str]] = {
 }  # fmt: skip
 
 
-pytestmark = pytest.mark.usefixtures("restored_registry")
-
-
 def judge(kernel: Quantizer, profile: str = "deepgemm-2.6/fp8-128/float32") -> Any:
     return check(SimpleNamespace(FORMATS=[ROWS], PROFILE=profile, quantize=kernel.quantize), in_process=True)
 

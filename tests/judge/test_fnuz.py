@@ -20,7 +20,6 @@ from mxspec_conformance.judge.check import check
 
 from tests.support import both_signs, floats, reals_of, rounding_points
 
-pytestmark = pytest.mark.usefixtures("restored_registry")
 TYPES: dict[ElementFormat, Any] = {E4M3FNUZ: ml_dtypes.float8_e4m3fnuz, E5M2FNUZ: ml_dtypes.float8_e5m2fnuz}
 ELEMENTS = pytest.mark.parametrize("fmt", TYPES, ids=lambda f: f.name)
 FMT = "fp8_e4m3fnuz-row-f32"

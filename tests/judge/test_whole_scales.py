@@ -26,7 +26,6 @@ ROW, TENSOR = "fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32"
 Floats = npt.NDArray[np.float32]
 ONE, LARGEST = np.float32(1), np.float32(448)
 LEAST = np.float32(1 / (448 * 512))
-pytestmark = pytest.mark.usefixtures("restored_registry")
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ TABLES = (
 BELOW = (("transformer", "model", "A small transformer"),)
 #: What the counts of replayed threads are called on their page.
 THREAD_COUNTS = {
-    "separated": "told apart by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
-    "separated and named": "told apart and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
+    "separated": "separated by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
+    "separated and named": "separated and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
 }  # fmt: skip
 #: How mxspec is installed: its name alone would ask a registry, where anybody could take it.
 INSTALL = 'pip install "mxspec @ git+URL_OF_THIS_REPOSITORY"'

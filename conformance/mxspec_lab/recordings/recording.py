@@ -76,7 +76,7 @@ def describe_error(error: CallError) -> dict[str, Any]:
 def write_recording(path: Path, recording: Recording) -> None:
     """Write a recording: the same answers, the same bytes."""
     # Fields that are younger than recordings are written where they say something.
-    younger = ("fused", "fused_contract", "grouped", "caches", "attention", "scales", "fake")
+    younger = ("fused", "fused_contract", "grouped", "caches", "attention", "scales", "fake", "few_shapes")
     capabilities = {k: v for k, v in asdict(recording.capabilities).items() if v or k not in younger}
     head = {"schema": SCHEMA, **recording.origin, "transport": recording.transport, "capabilities": capabilities}
     lines: list[dict[str, Any]] = [head, {"errors": recording.errors}]
