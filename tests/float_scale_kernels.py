@@ -1,4 +1,4 @@
-"""FP8 in groups of 128 with float32 scales, plainly: a quantizer by steps, and products by rows and in tiles, right and wrong."""
+"""FP8 with float32 scales, plainly: a quantizer by steps, of groups, rows and tensors; products by rows and in tiles, right and wrong."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 K = 128
 ROWS, TILES = "fp8_e4m3-128-f32", "fp8_e4m3-128-f32/128x128"
+ROW, TENSOR = "fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32"
 Floats = npt.NDArray[np.float32]
 Parts = tuple[Floats, Floats, Floats, Floats]
 
 
 @dataclass(frozen=True)
 class Quantizer:
-    """A plain quantizer as a library writes it: a floor, a division, elements times the reciprocal, a cast."""
+    """A plain quantizer as a library writes it: a maximum, a floor, a division, elements times the reciprocal, a cast."""
 
+    fmt: str = ROWS
     magnitude: Callable[[Floats], Floats] = np.abs
     amax: Callable[[Floats], Floats] = lambda m: m.max(axis=-1)
     floor: float = 1e-4
@@ -29,18 +31,26 @@ class Quantizer:
     scaled: Callable[[Floats, Floats], Floats] = lambda x, s: x * (np.float32(1) / s)
     cast: Callable[[Floats], Any] = lambda q: np.clip(q, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     placed: Callable[[Floats], Floats] = lambda s: s
+    #: Where codes are the positive NaN, by scales and quotients; elsewhere the cast's.
+    lost: Callable[[Floats, Floats], Any] = lambda s, q: np.isnan(s)
 
     def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
-        groups = x.astype(np.float32).reshape(*x.shape[:-1], -1, K)
+        groups = x.astype(np.float32).reshape(*x.shape[:-1], *((-1, K) if fmt == ROWS else (1, x.shape[-1])))
         with np.errstate(all="ignore"):
             amax = self.amax(self.magnitude(groups)).astype(np.float32)
             scales = self.scale(np.maximum(amax, np.float32(self.floor))).astype(np.float32)
             quotients = self.scaled(groups, scales[..., None]).astype(np.float32)
             codes = np.array(self.cast(quotients).view(np.uint8))
         # NaN by x86 and NaN by the scale are the profile's.
-        codes[np.isnan(scales)] = 0x7F
         codes[np.isinf(groups) & np.isinf(scales)[..., None]] = 0xFF
-        return codes.reshape(x.shape), self.placed(self.stored(scales))
+        codes[self.lost(scales, quotients)] = 0x7F
+        stored = self.placed(self.stored(scales))
+        return codes.reshape(x.shape), stored[0, 0] if fmt == TENSOR else stored
+
+
+def bfloat(values: Floats) -> Floats:
+    """Rounded to bfloat16."""
+    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
 
 
 def _spread(side: Any) -> Floats:
@@ -145,11 +155,11 @@ WRONG: dict[str, tuple[Callable[..., Floats], Callable[[Any], Floats]]] = {
     "the next group's scale of a": (_change(sa=_next), _spread),
     "the next group's scale of b": (_change(sb=_next), _spread),
     "scales cut to powers of two (sglang#39193)": (_change(sa=_power_of_two, sb=_power_of_two), _spread),
-    "scales of a in bfloat16": (_change(sa=lambda s: s.astype(ml_dtypes.bfloat16).astype(np.float32)), _spread),
+    "scales of a in bfloat16": (_change(sa=bfloat), _spread),
     "scales read by columns (vllm#47115)": (_sum, _by_columns),
     "tiles of 64 rows": (_sum, _half_tiles),
     "the last group is left out": (_without_last, _spread),
     "codes of a lose their sign": (_change(a=np.abs), _spread),
     "subnormal numbers flushed": (_change(b=lambda b: np.where(np.abs(b) < 2.0**-6, np.float32(0), b)), _spread),
-    "the sum in bfloat16": (lambda *p: _sum(*p).astype(ml_dtypes.bfloat16).astype(np.float32), _spread),
+    "the sum in bfloat16": (lambda *p: bfloat(_sum(*p)), _spread),
 }  # fmt: skip

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-import mxspec
-from mxspec import formats, profiles
 from mxspec.profiles import get_profile
 from mxspec_conformance.atlas.threads import list_shown
 from mxspec_lab.threads import list_threads
@@ -21,6 +18,8 @@ from mxspec_lab.threads.schema import Family, Refused, Thread
 from tests import threads
 from tests.threads.__main__ import count, describe, format_line, main, render_page
 
+#: What a target registers is gone after the test.
+pytestmark = pytest.mark.usefixtures("restored_registry")
 COMMITTED = Path(__file__).resolve().parents[1] / "reports" / "atlas" / "threads.json"
 THREADS, REFUSED = list_threads(threads.THREADS), threads.NOT_PAIRS
 
@@ -29,18 +28,6 @@ THREADS, REFUSED = list_threads(threads.THREADS), threads.NOT_PAIRS
 def document() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(COMMITTED.read_text("ascii"))
     return found
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """What a target registers is gone after the test."""
-    mxspec.list_profiles()
-    known: tuple[Any, ...] = (formats._blocks, formats._scales, profiles._profiles)
-    before = [dict(registry) for registry in known]
-    yield
-    for registry, kept in zip(known, before, strict=True):
-        registry.clear()
-        registry.update(kept)
 
 
 def test_there_are_many_and_each_has_its_thread_alone() -> None:

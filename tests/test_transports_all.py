@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from mxspec_conformance.transports.library import load_library
 from mxspec_conformance.transports.remote import RemoteModule, read_reply
 from mxspec_conformance.transports.wire import digest_call, read_array, write_array, write_request
 
-from tests.transports import EXAMPLES, build_library, canonical, judged, no_answers, of_vectors
+from tests.transports import build_library, canonical, harness_command, judged, no_answers, of_vectors
 
 TARGETS = Path(__file__).resolve().parent / "targets"
 
@@ -49,7 +48,7 @@ def test_any_python_target_goes_over_the_process_transport(tmp_path: Path) -> No
     path = tmp_path / "everything.py"
     path.write_text(EVERYTHING, encoding="utf-8")
     here = judged(str(path))
-    there = judged(f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}")
+    there = judged(harness_command(path))
     assert no_answers(here) == {}
     assert {r.id.split("/")[0] for r in here.requirements} >= {
         "quantize",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +13,8 @@ import pytest
 
 from mxspec_conformance.judge.check import check
 
-from tests.float_scale_kernels import ROWS, Floats, K, Quantizer
-from tests.transports import EXAMPLES, build_library
+from tests.float_scale_kernels import ROWS, Floats, K, Quantizer, bfloat
+from tests.transports import build_library, harness_command
 
 TARGETS = Path(__file__).resolve().parents[1] / "targets"
 ONE = np.float32(1)
@@ -30,10 +29,6 @@ def _pow2(s: Floats) -> Floats:
 
 def _truncated(q: Floats) -> Any:
     return (np.clip(q, -448, 448).view(np.uint32) & np.uint32(0xFFF00000)).view(np.float32).astype(ml_dtypes.float8_e4m3fn)
-
-
-def _brain(values: Floats) -> Floats:
-    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
 
 
 def _neighbour(scales: Floats) -> Floats:
@@ -53,14 +48,14 @@ WRONG: dict[str, tuple[Quantizer, str]] = {
     "divided by 256": (replace(RIGHT, scale=lambda a: a / np.float32(256)), "scale: amax / 256"),
     "divided by 127": (replace(RIGHT, scale=lambda a: a / np.float32(127)), "scale: amax / 127"),
     "scale is the maximum": (replace(RIGHT, scale=lambda a: a), "scale: amax"),
-    "scale in bfloat16": (replace(RIGHT, scale=lambda a: _brain(a / np.float32(448))), "scale: amax / 448 held in bfloat16"),
-    "maximum in bfloat16": (replace(RIGHT, amax=lambda m: _brain(m.max(axis=-1))), "maximum were held in bfloat16"),
+    "scale in bfloat16": (replace(RIGHT, scale=lambda a: bfloat(a / np.float32(448))), "scale: amax / 448 held in bfloat16"),
+    "maximum in bfloat16": (replace(RIGHT, amax=lambda m: bfloat(m.max(axis=-1))), "maximum were held in bfloat16"),
     "maximum of x": (replace(RIGHT, magnitude=lambda x: np.maximum(x, 0)), "as if the maximum were taken of x, not of |x|"),
     "maximum of half": (replace(RIGHT, amax=lambda m: m[..., : K // 2].max(axis=-1)), ""),
     "scale one ulp up": (replace(RIGHT, stored=lambda s: np.nextafter(s, np.float32(np.inf))), ""),
     "scale of the next group": (replace(RIGHT, placed=_neighbour), ""),
     "divided, not multiplied": (replace(RIGHT, scaled=lambda x, s: x / s), ""),
-    "quotient in bfloat16": (replace(RIGHT, scaled=lambda x, s: _brain(x * (ONE / s))), "bfloat16"),
+    "quotient in bfloat16": (replace(RIGHT, scaled=lambda x, s: bfloat(x * (ONE / s))), "bfloat16"),
     "truncated": (replace(RIGHT, cast=_truncated), "toward zero"),
     "clamped at 240": (replace(RIGHT, cast=lambda q: np.clip(q, -240, 240).astype(ml_dtypes.float8_e4m3fn)), ""),
     "sign of zero lost": (replace(RIGHT, cast=lambda q: np.where(np.abs(q) <= 2.0**-10, 0, np.clip(q, -448, 448)).astype(ml_dtypes.float8_e4m3fn)), ""),
@@ -107,7 +102,7 @@ def test_float_scales_go_over_every_transport(transport: str, tmp_path: Path) ->
     if transport == "library":
         target = str(build_library(TARGETS / "float_scales.cpp", tmp_path / "libfloat.so"))
     else:
-        target = str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}"
+        target = str(path) if transport == "file" else harness_command(path)
     report = check(target, formats=[ROWS])
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert [f.identical_to for f in report.formats] == [["vllm-0.33/fp8-128/native"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import mxspec
-from mxspec import formats
 from mxspec.dot import ACCUMULATORS, block_factor
 from mxspec.formats import E2M1, E8M0
 from mxspec.layouts import list_layouts
@@ -138,18 +137,7 @@ def test_every_layout_that_holds_a_format_is_laid_out(layout: str) -> None:
             assert all(part.size for part in lay_out(case.b).values())
 
 
-@pytest.fixture
-def registries() -> Iterator[None]:
-    """What a test registers is forgotten after it."""
-    tables: list[dict[str, Any]] = [vars(formats)[name] for name in ("_blocks", "_scales")]
-    before = [dict(table) for table in tables]
-    yield
-    for table, entries in zip(tables, before, strict=True):
-        table.clear()
-        table.update(entries)
-
-
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("restored_registry")
 def test_registered_formats_are_judged_with_or_without_a_profile() -> None:
     scale = mxspec.ScaleFormat(
         name="ue5m3", bits=8, exponent_bits=5, mantissa_bits=3, bias=15, signed=False, has_zero=True, max_code=0xFE, nan_code=0xFF

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.opening import open_target
 
 from tests.bugs.building import Answer, Array
-from tests.transports import build_library
+from tests.transports import build_library, harness_command
 
 ROOT = Path(__file__).resolve().parents[2]
 MX = ("mxfp4", "mxfp8_e4m3")
@@ -156,8 +155,7 @@ def quantize(x, fmt):
 def test_numbers_come_from_another_process(tmp_path: Path, factor: str, expected: Verdict) -> None:
     path = tmp_path / "numbers.py"
     path.write_text(TARGET.replace("FACTOR", f"__import__('numpy').float32({factor})"), encoding="utf-8")
-    harness = ROOT / "conformance" / "examples" / "python" / "harness.py"
-    report = check(f"cmd:{sys.executable} {harness} {path}", quick=True)
+    report = check(harness_command(path), quick=True)
     assert {r.verdict for r in find(report, "representable")} == {expected}
 
 

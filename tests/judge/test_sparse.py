@@ -36,7 +36,7 @@ from mxspec_lab.sparse.run import Instance, judge_right, list_accused, list_inst
 from mxspec_vectors.cases import load_sparse_cases
 
 from tests.shrinking import shrink_to
-from tests.transports import EXAMPLES, build_library, judged
+from tests.transports import EXAMPLES, build_library, harness_command, judged
 
 REPORT = Path(__file__).parents[2] / "reports" / "mutants" / "sparse.json"
 
@@ -246,12 +246,11 @@ def decompress(kept, metadata, fmt, shape):
 
 def test_one_call_packers_are_judged_on_every_python_road(tmp_path: Path) -> None:
     """The document's one call, in its own words, in a child process and as a program that answers JSON lines."""
-    import sys
 
     path = tmp_path / "words.py"
     path.write_text(SOURCE, encoding="utf-8")
     here = judged(str(path), only="*compress/*")
-    there = judged(f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}", only="*compress/*")
+    there = judged(harness_command(path), only="*compress/*")
     for report in (here, there):
         verdicts = {r.id: r.verdict for r in report.requirements}
         assert verdicts["compress/int4-2to4/pattern"] is verdicts["decompress/int4-2to4/pattern"] is Verdict.PASS
@@ -342,11 +341,10 @@ def test_a_results_file_conforms(tmp_path: Path) -> None:
 
 
 def test_the_harness_hands_limits_of_shapes_over(tmp_path: Path) -> None:
-    import sys
 
     path = tmp_path / "limited.py"
     path.write_text(f"{SOURCE}\nSHAPES = {{'k': 64, 'rows': 16}}\n", encoding="utf-8")
-    session = open_target(f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}")
+    session = open_target(harness_command(path))
     session.close()
     assert session.capabilities.shapes == (64, 16, 1)
     assert session.capabilities.prune_rule == "lower"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import mxspec
@@ -19,62 +17,33 @@ from mxspec_conformance.identification.target import identify
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.proving.run import Plan, prove
 
-from tests.transports import EXAMPLES, build_library
+from tests.float_scale_kernels import ROW, TENSOR, Floats, Quantizer, bfloat
+from tests.transports import build_library, harness_command
 
 TARGETS = Path(__file__).resolve().parents[1] / "targets"
-ROW, TENSOR = "fp8_e4m3-row-f32", "fp8_e4m3-tensor-f32"
-Floats = npt.NDArray[np.float32]
 ONE, LARGEST = np.float32(1), np.float32(448)
 LEAST = np.float32(1 / (448 * 512))
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """A plain quantizer as vLLM writes it: a maximum, a division, a floor, elements times the reciprocal, a cast."""
-
-    fmt: str
-    #: Maxima of rows, from |x|; those of a tensor are alike.
-    amax: Callable[[Floats], Floats] = lambda m: m.max(axis=1)
-    magnitude: Callable[[Floats], Floats] = np.abs
-    scale: Callable[[Floats], Floats] = lambda a: np.maximum(a / LARGEST, LEAST)
-    placed: Callable[[Floats], Floats] = lambda s: s
-    stored: Callable[[Floats], Floats] = lambda s: s
-    scaled: Callable[[Floats, Floats], Floats] = lambda x, s: x * (ONE / s)
-    cast: Callable[[Floats], Any] = lambda q: np.clip(q, -448, 448).astype(ml_dtypes.float8_e4m3fn)
-    #: Whether a NaN has no sign, as on a GPU.
-    positive: bool = False
-
-    def quantize(self, x: Any, fmt: str) -> tuple[Any, Any]:
-        rows = x.astype(np.float32)
-        with np.errstate(all="ignore"):
-            scales = self.placed(self.scale(self.amax(self.magnitude(rows)).astype(np.float32))).astype(np.float32)
-            quotients = self.scaled(rows, scales[:, None]).astype(np.float32)
-            codes = np.array(self.cast(quotients).view(np.uint8))
-        codes[np.isinf(rows) & np.isinf(scales)[:, None]] = 0xFF  # NaN by x86
-        if self.positive:
-            codes[np.isnan(quotients)] = 0x7F
-        stored = self.stored(scales)
-        return codes, stored[:, None] if fmt == ROW else stored[0]
-
-
 def _of_tensor(m: Floats) -> Floats:
-    return np.full(len(m), m.max(), np.float32)
+    return _repeat(m.max(), m)
 
 
-ROWS = Kernel(ROW)
-TENSORS = Kernel(TENSOR, amax=_of_tensor)
+#: As vLLM writes it: the floor is one of the scale; which NaN comes back is the cast's.
+ROWS = Quantizer(ROW, floor=0, scale=lambda a: np.maximum(a / LARGEST, LEAST), lost=lambda s, q: False)
+TENSORS = replace(ROWS, fmt=TENSOR, amax=_of_tensor)
 
 
 def _repeat(value: Any, m: Floats) -> Floats:
-    return np.full(len(m), value, np.float32)
-
-
-def _brain(values: Floats) -> Floats:
-    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
+    return np.full(m.shape[:-1], value, np.float32)
 
 
 def _clamp(q: Floats, largest: float) -> Any:
     return np.clip(q, -largest, largest).astype(ml_dtypes.float8_e4m3fn)
+
+
+def _leak_nan(amax: Floats) -> Floats:
+    return np.where(np.logical_or.accumulate(np.isnan(amax)), np.float32(np.nan), amax)
 
 
 class _NeverReset:
@@ -95,37 +64,37 @@ BOTH: dict[str, dict[str, Any]] = {
     "maximum of x": {"magnitude": lambda x: np.maximum(x, 0)},
     "no floor": {"scale": lambda a: a / LARGEST},
     "maximum floored at 1e-12": {"scale": lambda a: np.maximum(a, np.float32(1e-12)) / LARGEST},
-    "scale in bfloat16": {"stored": _brain},
+    "scale in bfloat16": {"stored": bfloat},
     "clamped at 240": {"cast": lambda q: _clamp(q, 240)},
     "sign of zero lost": {"cast": lambda q: np.where(np.abs(q) <= 2.0**-10, 0, np.clip(q, -448, 448)).astype(ml_dtypes.float8_e4m3fn)},
     "divided, not multiplied": {"scaled": lambda x, s: x / s},
 }
-WRONG: dict[str, Kernel] = {
+WRONG: dict[str, Quantizer] = {
     **{f"row, {name}": replace(ROWS, **how) for name, how in BOTH.items()},
     **{f"tensor, {name}": replace(TENSORS, **how) for name, how in BOTH.items()},
-    "scale of the row before": replace(ROWS, placed=lambda s: np.roll(s, 1)),
+    "scale of the row before": replace(ROWS, amax=lambda m: np.roll(m.max(axis=-1), 1)),
     "scale of the tensor for each row": replace(ROWS, amax=_of_tensor),
-    "scale of the first row for all": replace(ROWS, placed=lambda s: _repeat(s[0], s)),
-    "maximum of the first 128 of a row": replace(ROWS, amax=lambda m: m[:, :128].max(axis=1)),
-    "maximum of the first 1024 of a row": replace(ROWS, amax=lambda m: m[:, :1024].max(axis=1)),
-    "the last of an odd row is not in the maximum": replace(ROWS, amax=lambda m: (m[:, : m.shape[1] // 8 * 8] if m.shape[1] > 8 else m).max(axis=1)),
-    "a NaN leaks into the rows behind": replace(ROWS, placed=lambda s: np.where(np.logical_or.accumulate(np.isnan(s)), np.float32(np.nan), s)),
-    "rows from 64 on have the scale of row 63": replace(ROWS, placed=lambda s: s[np.minimum(np.arange(len(s)), 63)]),
+    "scale of the first row for all": replace(ROWS, amax=lambda m: _repeat(m[0].max(), m)),
+    "maximum of the first 128 of a row": replace(ROWS, amax=lambda m: m[..., :128].max(axis=-1)),
+    "maximum of the first 1024 of a row": replace(ROWS, amax=lambda m: m[..., :1024].max(axis=-1)),
+    "the last of an odd row is not in the maximum": replace(ROWS, amax=lambda m: (m[..., : m.shape[-1] // 8 * 8] if m.shape[-1] > 8 else m).max(axis=-1)),
+    "a NaN leaks into the rows behind": replace(ROWS, amax=lambda m: _leak_nan(m.max(axis=-1))),
+    "rows from 64 on have the scale of row 63": replace(ROWS, amax=lambda m: m.max(axis=-1)[np.minimum(np.arange(len(m)), 63)]),
     "maximum of the first row": replace(TENSORS, amax=lambda m: _repeat(m[0].max(), m)),
     "maximum of the last row": replace(TENSORS, amax=lambda m: _repeat(m[-1].max(), m)),
-    "each row by its own maximum": replace(TENSORS, amax=lambda m: m.max(axis=1)),
+    "each row by its own maximum": replace(TENSORS, amax=lambda m: m.max(axis=-1)),
     "maximum of the first 4096": replace(TENSORS, amax=lambda m: _repeat(m.reshape(-1)[:4096].max(), m)),
-    "maximum of the first 128 columns": replace(TENSORS, amax=lambda m: _repeat(m[:, :128].max(), m)),
+    "maximum of the first 128 columns": replace(TENSORS, amax=lambda m: _repeat(m[..., :128].max(), m)),
     "the maximum of earlier calls": replace(TENSORS, amax=_NeverReset()),
 }  # fmt: skip
 
 
-def judge(kernel: Kernel, **options: Any) -> Any:
+def judge(kernel: Quantizer, **options: Any) -> Any:
     return check(SimpleNamespace(FORMATS=[kernel.fmt], quantize=kernel.quantize), in_process=True, **options)
 
 
 @pytest.mark.parametrize("kernel", [ROWS, TENSORS], ids=[ROW, TENSOR])
-def test_a_right_kernel_passes(kernel: Kernel) -> None:
+def test_a_right_kernel_passes(kernel: Quantizer) -> None:
     report = judge(kernel)
     assert (report.exit_code, report.formats[0].deviations) == (0, [])
     assert report.formats[0].identical_to == [f"vllm-0.33/fp8-{kernel.fmt.split('-')[1]}/native"]
@@ -144,10 +113,17 @@ STYLES: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats, Floats], F
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("kernel", [ROWS, TENSORS], ids=[ROW, TENSOR])
-def test_no_style_is_accused(kernel: Kernel, style: str) -> None:
+def test_no_style_is_accused(kernel: Quantizer, style: str) -> None:
     """Whoever writes it so; which NaN comes back for a NaN is the library's own."""
     scale, scaled = STYLES[style]
-    report = judge(replace(kernel, scale=scale, scaled=scaled, positive=not style.endswith("torchao-0.18/fp8-{}/torch")))
+    report = judge(
+        replace(
+            kernel,
+            scale=scale,
+            scaled=scaled,
+            lost=(lambda s, q: False) if style == "torchao-0.18/fp8-{}/torch" else lambda s, q: np.isnan(q),
+        )
+    )
     assert {r.id.split("/")[2] for r in report.requirements if r.verdict not in ("pass", "unsupported")} <= {"nan"}
     assert report.formats[0].judged_against == style.format(kernel.fmt.split("-")[1])
 
@@ -192,7 +168,7 @@ def test_a_shared_library_has_rows_and_tensors(tmp_path: Path) -> None:
 def test_whole_scales_go_over_transports(transport: str, tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL, encoding="utf-8")
-    report = check(str(path) if transport == "file" else f"cmd:{sys.executable} {EXAMPLES / 'python' / 'harness.py'} {path}", quick=True)
+    report = check(str(path) if transport == "file" else harness_command(path), quick=True)
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert [f.identical_to for f in report.formats] == [[f"torchao-0.18/fp8-{w}"] for w in ("row/torch", "tensor/torch", "row/torch/e5m2")]
 

@@ -177,15 +177,17 @@ class Claim:
         return found, Verdict.PARTLY if self.claimed.meets(found) else Verdict.FAILS
 
 
+def _state(
+    basis: Basis, name: str, document: Document, section: str, what: str, claimed: Range | None, unit: str, find: Find | None, why: str
+) -> Claim:
+    return Claim(id=name, document=document, section=section, what=what, claimed=claimed, unit=unit, basis=basis, find=find, why=why)
+
+
 # What is computed
 
 
 def _bits(fmt: str) -> Fraction:
     return get_block(fmt).bits_per_element
-
-
-def _computed(find: Callable[[], object]) -> Find:
-    return lambda _: exactly(find())
 
 
 def _bytes_of_block(fmt: str) -> Fraction:
@@ -226,540 +228,140 @@ def _list_computed() -> Iterator[Claim]:
     def claim(
         name: str, document: Document, section: str, what: str, claimed: Range, unit: str, find: Callable[[], object], why: str
     ) -> Claim:
-        return Claim(
-            id=name,
-            document=document,
-            section=section,
-            what=what,
-            claimed=claimed,
-            unit=unit,
-            basis=Basis.COMPUTED,
-            find=_computed(find),
-            why=why,
-        )
+        return _state(Basis.COMPUTED, name, document, section, what, claimed, unit, lambda _: exactly(find()), why)
 
     notes, course, light, sparse = Document.MXFP4_NOTES, Document.COURSE, Document.LIGHTX2V, Document.SPARSE
     for fmt, size, ratio in (("mxfp4", 17, "3.76"), ("mxfp6_e2m3", 25, "2.56"), ("mxfp8_e4m3", 33, "1.94"), ("mxint8", 33, "1.94")):
         shown = fmt.partition("_")[0].upper()
-        yield claim(
-            f"{fmt}-bytes",
-            notes,
-            "2.2",
-            f"bytes of a block of {shown}",
-            exactly(size),
-            "",
-            partial(_bytes_of_block, fmt),
-            "codes and one scale byte",
-        )
-        yield claim(
-            f"{fmt}-ratio",
-            notes,
-            "2.2",
-            f"{shown} is smaller than float16",
-            printed(ratio),
-            "times",
-            partial(_ratio, fmt),
-            "the scale counts",
-        )
-    yield claim(
-        "mxfp4-bits",
-        notes,
-        "8.1",
-        "bits of an MXFP4 weight",
-        exactly("4.5"),
-        "",
-        lambda: _bits("mxfp4"),
-        "that is NVFP4's number: a scale byte for 16, not for 32",
-    )
-    yield claim(
-        "mxfp4-20b",
-        notes,
-        "8.1",
-        "20 billion weights in MXFP4",
-        exactly("11.25"),
-        "GB",
-        lambda: _bits("mxfp4") * 20 / 8,
-        "follows from the bits",
-    )
-    yield claim(
-        "mxfp4-ratio-again",
-        notes,
-        "8.1",
-        "MXFP4 is smaller than float16",
-        printed("3.56"),
-        "times",
-        partial(_ratio, "mxfp4"),
-        "NVFP4's number again; the notes' own section 2.2 has it right",
-    )
-    yield claim(
-        "mxfp4-error",
-        notes,
-        "3.1",
-        "largest rounding error of an element, in scales",
-        exactly("0.25"),
-        "",
-        _largest_error,
-        "half of the widest step, from 4 to 6",
-    )
+        yield claim(f"{fmt}-bytes", notes, "2.2", f"bytes of a block of {shown}", exactly(size), "", partial(_bytes_of_block, fmt),
+            "codes and one scale byte")  # fmt: skip
+        yield claim(f"{fmt}-ratio", notes, "2.2", f"{shown} is smaller than float16", printed(ratio), "times", partial(_ratio, fmt),
+            "the scale counts")  # fmt: skip
+    yield claim("mxfp4-bits", notes, "8.1", "bits of an MXFP4 weight", exactly("4.5"), "", lambda: _bits("mxfp4"),
+        "that is NVFP4's number: a scale byte for 16, not for 32")  # fmt: skip
+    yield claim("mxfp4-20b", notes, "8.1", "20 billion weights in MXFP4", exactly("11.25"), "GB", lambda: _bits("mxfp4") * 20 / 8,
+        "follows from the bits")  # fmt: skip
+    yield claim("mxfp4-ratio-again", notes, "8.1", "MXFP4 is smaller than float16", printed("3.56"), "times", partial(_ratio, "mxfp4"),
+        "NVFP4's number again; the notes' own section 2.2 has it right")  # fmt: skip
+    yield claim("mxfp4-error", notes, "3.1", "largest rounding error of an element, in scales", exactly("0.25"), "", _largest_error,
+        "half of the widest step, from 4 to 6")  # fmt: skip
     yield claim("mxfp4-range", notes, "3.1", "largest element, in scales", exactly("3.5"), "", lambda: E2M1.max_value, "steps are not even")
     procedures = Document.PROCEDURES
-    yield claim(
-        "block-bits",
-        procedures,
-        "MX",
-        "bits of a block of 32 4-bit codes by w + k d",
-        exactly(8 + 32 * 4),
-        "",
-        lambda: _bits("mxfp4") * 32,
-        "the formula is right",
-    )
-    yield claim(
-        "e2m1-range",
-        procedures,
-        "MXFP4",
-        "largest element",
-        exactly(6),
-        "",
-        lambda: E2M1.max_value,
-        "right here; the list of values beside it has 1 twice",
-    )
-    yield claim(
-        "affine-ratio",
-        course,
-        "Solution",
-        "INT4 in groups of 64 is smaller than 16 bits",
-        exactly(4),
-        "times",
-        lambda: 16 / _affine_bits(64),
-        "a scale and a bias of 16 bits for each group; groups of 128 give MXFP4's ratio",
-    )
-    yield claim(
-        "affine-bytes",
-        course,
-        "Storage",
-        "bytes of a weight, groups of 64",
-        exactly("0.5"),
-        "",
-        lambda: _affine_bits(64) / 8,
-        "scales and biases count",
-    )
-    yield claim(
-        "affine-intensity",
-        course,
-        "Solution",
-        "operations for a byte of weights, one vector",
-        exactly(4),
-        "",
-        lambda: 2 / (_affine_bits(64) / 8),
-        "follows from the bytes",
-    )
-    yield claim(
-        "dense-intensity",
-        course,
-        "Why",
-        "operations for a byte of 16-bit weights, one vector",
-        exactly(1),
-        "",
-        lambda: Fraction(2, 2),
-        "a multiplication and an addition for two bytes",
-    )
+    yield claim("block-bits", procedures, "MX", "bits of a block of 32 4-bit codes by w + k d", exactly(8 + 32 * 4), "",
+        lambda: _bits("mxfp4") * 32, "the formula is right")  # fmt: skip
+    yield claim("e2m1-range", procedures, "MXFP4", "largest element", exactly(6), "", lambda: E2M1.max_value,
+        "right here; the list of values beside it has 1 twice")  # fmt: skip
+    yield claim("affine-ratio", course, "Solution", "INT4 in groups of 64 is smaller than 16 bits", exactly(4), "times",
+        lambda: 16 / _affine_bits(64), "a scale and a bias of 16 bits for each group; groups of 128 give MXFP4's ratio")  # fmt: skip
+    yield claim("affine-bytes", course, "Storage", "bytes of a weight, groups of 64", exactly("0.5"), "", lambda: _affine_bits(64) / 8,
+        "scales and biases count")  # fmt: skip
+    yield claim("affine-intensity", course, "Solution", "operations for a byte of weights, one vector", exactly(4), "",
+        lambda: 2 / (_affine_bits(64) / 8), "follows from the bytes")  # fmt: skip
+    yield claim("dense-intensity", course, "Why", "operations for a byte of 16-bit weights, one vector", exactly(1), "",
+        lambda: Fraction(2, 2), "a multiplication and an addition for two bytes")  # fmt: skip
     layer = 3 * 896 * 4864 + 4 * 896**2
-    yield claim(
-        "qwen-layer",
-        course,
-        "Why",
-        "16-bit weights of a layer of Qwen2-0.5B, in the document's shapes",
-        printed("31"),
-        "MB",
-        lambda: Fraction(2 * layer, 10**6),
-        "31.06 MiB",
-    )
-    yield claim(
-        "qwen-bytes",
-        course,
-        "Why",
-        "the same of 24 layers, which each token reads",
-        Range(Fraction(745), Fraction(755), "about 750"),
-        "MB",
-        lambda: Fraction(24 * 2 * layer, 10**6),
-        "745.5 MiB, divided as if they were MB; four square matrices of attention count keys and values in full",
-    )
-    yield claim(
-        "qwen-operations",
-        course,
-        "Why",
-        "operations for a token",
-        Range(Fraction(775), Fraction(785), "about 780"),
-        "million",
-        lambda: Fraction(24 * 2 * layer, 10**6),
-        "a multiplication and an addition for each weight",
-    )
-    yield claim(
-        "qwen-share",
-        course,
-        "Why",
-        "share of 10 TFLOPS that 400 GB/s feed with 16-bit weights",
-        printed("4"),
-        "%",
-        lambda: Fraction(100 * 400, 10_000),
-        "one operation for a byte",
-    )
-    yield claim(
-        "scales-1024x4096",
-        light,
-        "1.2",
-        "bytes of the scales of 1024 x 4096 in NVFP4",
-        exactly(64 * 1024),
-        "",
-        lambda: _scale_bytes(1024, 256),
-        "the int32 view has 64 columns of four bytes: seen as float8 it has 256",
-    )
-    yield claim(
-        "ratio-1024x4096",
-        light,
-        "1.2",
-        "NVFP4 is smaller than bfloat16 at 1024 x 4096",
-        printed("3.88"),
-        "times",
-        lambda: Fraction(2 * 1024 * 4096, _quantized_bytes(1024, 4096)),
-        "follows from the scales' bytes",
-    )
+    yield claim("qwen-layer", course, "Why", "16-bit weights of a layer of Qwen2-0.5B, in the document's shapes", printed("31"), "MB",
+        lambda: Fraction(2 * layer, 10**6), "31.06 MiB")  # fmt: skip
+    yield claim("qwen-bytes", course, "Why", "the same of 24 layers, which each token reads",
+        Range(Fraction(745), Fraction(755), "about 750"), "MB", lambda: Fraction(24 * 2 * layer, 10**6),
+        "745.5 MiB, divided as if they were MB; four square matrices of attention count keys and values in full")  # fmt: skip
+    yield claim("qwen-operations", course, "Why", "operations for a token", Range(Fraction(775), Fraction(785), "about 780"), "million",
+        lambda: Fraction(24 * 2 * layer, 10**6), "a multiplication and an addition for each weight")  # fmt: skip
+    yield claim("qwen-share", course, "Why", "share of 10 TFLOPS that 400 GB/s feed with 16-bit weights", printed("4"), "%",
+        lambda: Fraction(100 * 400, 10_000), "one operation for a byte")  # fmt: skip
+    yield claim("scales-1024x4096", light, "1.2", "bytes of the scales of 1024 x 4096 in NVFP4", exactly(64 * 1024), "",
+        lambda: _scale_bytes(1024, 256), "the int32 view has 64 columns of four bytes: seen as float8 it has 256")  # fmt: skip
+    yield claim("ratio-1024x4096", light, "1.2", "NVFP4 is smaller than bfloat16 at 1024 x 4096", printed("3.88"), "times",
+        lambda: Fraction(2 * 1024 * 4096, _quantized_bytes(1024, 4096)), "follows from the scales' bytes")  # fmt: skip
     yield claim("memory", light, "4.6", "NVFP4 is smaller than bfloat16", exactly(4), "times", partial(_ratio, "nvfp4"), "4.5 bits, not 4")
-    yield claim(
-        "scales-4096",
-        light,
-        "3.3",
-        "KiB of the scales of two 4096 x 4096 operands",
-        printed("128"),
-        "",
-        lambda: Fraction(2 * _scale_bytes(_SIDE, _SIDE // 16), 1024),
-        "blocks run along K only: each row has its own",
-    )
-    yield claim(
-        "scales-tile",
-        light,
-        "3.3",
-        "bytes of the scales of a 128 x 128 tile",
-        exactly(64),
-        "",
-        lambda: _scale_bytes(128, 128 // 16),
-        "blocks run along K only",
-    )
-    yield claim(
-        "gemm-shared",
-        light,
-        "3.3",
-        "shared memory of a block of threads: tiles of 128 x 128 x 128 and their scales",
-        between(16, 20),
-        "KiB",
-        lambda: Fraction(2 * (128 * 128 // 2 + _scale_bytes(128, 128 // 16)), 1024),
-        "of one stage; CUTLASS takes as many stages as fit",
-    )
-    yield claim(
-        "intensity",
-        light,
-        "3.3",
-        "operations for a byte of a product of 4096",
-        printed("2854"),
-        "",
-        lambda: _intensity(_SIDE),
-        "powers of ten and of two are mixed, and the scales are larger; still bound by arithmetic",
-    )
-    yield claim(
-        "e2m1-standard",
-        light,
-        "2.1",
-        "largest element of standard E2M1",
-        exactly(3),
-        "",
-        lambda: E2M1.max_value,
-        "it is OCP's E2M1 that NVFP4 has",
-    )
-    yield claim(
-        "grid-864",
-        light,
-        "3.2",
-        "blocks of threads for 1024 x 4096 on 144 multiprocessors",
-        exactly(864),
-        "",
-        lambda: find_grid(1024, 4096, 144, 1536)[0],
-        "with 1536 threads each; an H200 takes all 1024 rows at once",
-    )
-    yield claim(
-        "sparse-metadata",
-        sparse,
-        "3.3",
-        "metadata of dense 4-bit codes",
-        exactly("0.125"),
-        "times",
-        lambda: Fraction(_SIZE.metadata, _SIZE.dense),
-        "K N / 8 bytes of K N / 2",
-    )
-    yield claim(
-        "sparse-total",
-        sparse,
-        "3.3",
-        "sparse of dense 4-bit codes",
-        exactly("0.625"),
-        "times",
-        lambda: _SIZE.ratio,
-        "the sum of the two lines above it",
-    )
-    yield claim(
-        "sparse-compression",
-        sparse,
-        "3.3",
-        "sparse is smaller than dense",
-        exactly("1.6"),
-        "times",
-        lambda: 1 / _SIZE.ratio,
-        "as its own section 9.1 says",
-    )
-    yield claim(
-        "sparse-metadata-values",
-        sparse,
-        "3.3",
-        "metadata of the kept values",
-        exactly(25),
-        "%",
-        lambda: Fraction(100 * _SIZE.metadata, _SIZE.values),
-        "4 bits for two codes of 4 bits",
-    )
-    yield claim(
-        "sparse-scales",
-        sparse,
-        "9.1",
-        "sparse MXFP4 is smaller than dense, scales counted",
-        printed("1.33"),
-        "times",
+    yield claim("scales-4096", light, "3.3", "KiB of the scales of two 4096 x 4096 operands", printed("128"), "",
+        lambda: Fraction(2 * _scale_bytes(_SIDE, _SIDE // 16), 1024), "blocks run along K only: each row has its own")  # fmt: skip
+    yield claim("scales-tile", light, "3.3", "bytes of the scales of a 128 x 128 tile", exactly(64), "",
+        lambda: _scale_bytes(128, 128 // 16), "blocks run along K only")  # fmt: skip
+    yield claim("gemm-shared", light, "3.3", "shared memory of a block of threads: tiles of 128 x 128 x 128 and their scales",
+        between(16, 20), "KiB", lambda: Fraction(2 * (128 * 128 // 2 + _scale_bytes(128, 128 // 16)), 1024),
+        "of one stage; CUTLASS takes as many stages as fit")  # fmt: skip
+    yield claim("intensity", light, "3.3", "operations for a byte of a product of 4096", printed("2854"), "", lambda: _intensity(_SIDE),
+        "powers of ten and of two are mixed, and the scales are larger; still bound by arithmetic")  # fmt: skip
+    yield claim("e2m1-standard", light, "2.1", "largest element of standard E2M1", exactly(3), "", lambda: E2M1.max_value,
+        "it is OCP's E2M1 that NVFP4 has")  # fmt: skip
+    yield claim("grid-864", light, "3.2", "blocks of threads for 1024 x 4096 on 144 multiprocessors", exactly(864), "",
+        lambda: find_grid(1024, 4096, 144, 1536)[0], "with 1536 threads each; an H200 takes all 1024 rows at once")  # fmt: skip
+    yield claim("sparse-metadata", sparse, "3.3", "metadata of dense 4-bit codes", exactly("0.125"), "times",
+        lambda: Fraction(_SIZE.metadata, _SIZE.dense), "K N / 8 bytes of K N / 2")  # fmt: skip
+    yield claim("sparse-total", sparse, "3.3", "sparse of dense 4-bit codes", exactly("0.625"), "times", lambda: _SIZE.ratio,
+        "the sum of the two lines above it")  # fmt: skip
+    yield claim("sparse-compression", sparse, "3.3", "sparse is smaller than dense", exactly("1.6"), "times", lambda: 1 / _SIZE.ratio,
+        "as its own section 9.1 says")  # fmt: skip
+    yield claim("sparse-metadata-values", sparse, "3.3", "metadata of the kept values", exactly(25), "%",
+        lambda: Fraction(100 * _SIZE.metadata, _SIZE.values), "4 bits for two codes of 4 bits")  # fmt: skip
+    yield claim("sparse-scales", sparse, "9.1", "sparse MXFP4 is smaller than dense, scales counted", printed("1.33"), "times",
         lambda: 1 / sparsity.describe_size(_SIDE, _SIDE, 32, scale_bytes=1).ratio_with_scales,
-        "the scales are those of the dense matrix",
-    )
-    yield claim(
-        "load-8-bytes",
-        sparse,
-        "9.2",
-        "8 bytes at 400 GB/s",
-        exactly(20),
-        "ns",
-        lambda: Fraction(8, 400),
-        "a factor of a thousand: nothing hides 24 cycles behind it",
-    )
+        "the scales are those of the dense matrix")  # fmt: skip
+    yield claim("load-8-bytes", sparse, "9.2", "8 bytes at 400 GB/s", exactly(20), "ns", lambda: Fraction(8, 400),
+        "a factor of a thousand: nothing hides 24 cycles behind it")  # fmt: skip
 
 
 # What was measured
 
 
 def _list_measured() -> Iterator[Claim]:
-    def claim(name: str, document: Document, section: str, what: str, claimed: Range, unit: str, find: Find, why: str) -> Claim:
-        return Claim(
-            id=name, document=document, section=section, what=what, claimed=claimed, unit=unit, basis=Basis.MEASURED, find=find, why=why
-        )
-
+    claim = partial(_state, Basis.MEASURED)
     notes, course, light, sparse = Document.MXFP4_NOTES, Document.COURSE, Document.LIGHTX2V, Document.SPARSE
     share = "dequantize_percent_of_product"
     few, many = (1, 16, 128, 256, 512), (1024, 2048, 4096, 8192)
-    yield claim(
-        "share-few",
-        notes,
-        "8.1",
-        "dequantizing MXFP4 weights, of the time of the 16-bit product: up to 512 rows of x",
-        between(10, 20),
-        "%",
-        lambda e: e.shares(few, lambda r: r[share]),
-        "dequantizing does not depend on the rows of x, the product does",
-    )
-    yield claim(
-        "share-many",
-        notes,
-        "8.1",
-        "the same from 1024 rows of x on",
-        between(10, 20),
-        "%",
-        lambda e: e.shares(many, lambda r: r[share]),
-        "true of about 2000 rows",
-    )
-    yield claim(
-        "speedup",
-        notes,
-        "8.1",
-        "MXFP4 with one vector, against 16-bit weights, where nothing is dequantized to memory",
-        between("2.5", 3),
-        "times",
-        lambda e: exactly(e.steps["measurements"]["vectors"]["times_faster"]),
-        "3.76 times fewer bytes are read, and decoding takes a part of the gain",
-    )
-    yield claim(
-        "speedup-apart",
-        notes,
-        "8.1",
-        "the same for dequantize, then multiply: 1 to 8192 rows",
-        between("2.5", 3),
-        "times",
+    yield claim("share-few", notes, "8.1", "dequantizing MXFP4 weights, of the time of the 16-bit product: up to 512 rows of x",
+        between(10, 20), "%", lambda e: e.shares(few, lambda r: r[share]),
+        "dequantizing does not depend on the rows of x, the product does")  # fmt: skip
+    yield claim("share-many", notes, "8.1", "the same from 1024 rows of x on", between(10, 20), "%",
+        lambda e: e.shares(many, lambda r: r[share]), "true of about 2000 rows")  # fmt: skip
+    yield claim("speedup", notes, "8.1", "MXFP4 with one vector, against 16-bit weights, where nothing is dequantized to memory",
+        between("2.5", 3), "times", lambda e: exactly(e.steps["measurements"]["vectors"]["times_faster"]),
+        "3.76 times fewer bytes are read, and decoding takes a part of the gain")  # fmt: skip
+    yield claim("speedup-apart", notes, "8.1", "the same for dequantize, then multiply: 1 to 8192 rows", between("2.5", 3), "times",
         lambda e: e.shares((*few, *many), lambda r: r["bfloat16_product"] / r["dequantize_then_product"]),
-        "a product of 16-bit weights follows, and dequantizing is added",
-    )
-    yield claim(
-        "fusion-few",
-        notes,
-        "4.3",
-        "what using weights where they lie saves against dequantize, then multiply: 1 and 16 rows",
-        between(20, 30),
-        "%",
-        lambda e: e.shares((1, 16), lambda r: 100 * (1 - r["gemm"] / r["dequantize_then_product"])),
-        "16-bit weights are neither written nor read",
-    )
-    yield claim(
-        "occupancy-bounds",
-        light,
-        "3.2",
-        "occupancy that launch bounds of 256 threads and 6 blocks ask for",
-        exactly(100),
-        "%",
+        "a product of 16-bit weights follows, and dequantizing is added")  # fmt: skip
+    yield claim("fusion-few", notes, "4.3", "what using weights where they lie saves against dequantize, then multiply: 1 and 16 rows",
+        between(20, 30), "%", lambda e: e.shares((1, 16), lambda r: 100 * (1 - r["gemm"] / r["dequantize_then_product"])),
+        "16-bit weights are neither written nor read")  # fmt: skip
+    yield claim("occupancy-bounds", light, "3.2", "occupancy that launch bounds of 256 threads and 6 blocks ask for", exactly(100), "%",
         lambda e: exactly(e.steps["measurements"]["occupancy"]["percent_of_bounds"]),
-        "1536 threads of the 2048 that an H200's multiprocessor has",
-    )
-    yield claim(
-        "occupancy",
-        light,
-        "3.2",
-        "occupancy that the step's registers allow",
-        exactly(100),
-        "%",
-        lambda e: _occupancy(e, "percent"),
-        "fewer registers than the bounds allow, so eight blocks fit",
-    )
-    yield claim(
-        "registers",
-        light,
-        "3.2",
-        "registers of a thread",
-        between(40, 50),
-        "",
-        lambda e: _occupancy(e, "registers"),
-        "of our kernel in this thread model; theirs was not built",
-    )
-    yield claim(
-        "time-best",
-        light,
-        "3.2",
-        "quantizing 1024 x 4096 bfloat16 to NVFP4, in theory",
-        printed("5"),
-        "us",
+        "1536 threads of the 2048 that an H200's multiprocessor has")  # fmt: skip
+    yield claim("occupancy", light, "3.2", "occupancy that the step's registers allow", exactly(100), "%",
+        lambda e: _occupancy(e, "percent"), "fewer registers than the bounds allow, so eight blocks fit")  # fmt: skip
+    yield claim("registers", light, "3.2", "registers of a thread", between(40, 50), "", lambda e: _occupancy(e, "registers"),
+        "of our kernel in this thread model; theirs was not built")  # fmt: skip
+    yield claim("time-best", light, "3.2", "quantizing 1024 x 4096 bfloat16 to NVFP4, in theory", printed("5"), "us",
         lambda e: e.ceiling("1024 x 4096", "nvfp4 quantize bfloat16"),
-        "a kernel without arithmetic that moves these bytes on an H200, launch included; the document reckons with 2 TB/s",
-    )
-    yield claim(
-        "time",
-        light,
-        "3.2",
-        "the same in fact, in this thread model",
-        between(10, 20),
-        "us",
+        "a kernel without arithmetic that moves these bytes on an H200, launch included; the document reckons with 2 TB/s")  # fmt: skip
+    yield claim("time", light, "3.2", "the same in fact, in this thread model", between(10, 20), "us",
         lambda e: e.spread("microseconds", "1024 x 4096", "nvfp4 quantize bfloat16", "grid stride, 8 a thread"),
-        "the H200 has more than twice the bandwidth that the document reckons with",
-    )
-    yield claim(
-        "tokens",
-        notes,
-        "7.3",
-        "equal tokens of greedy continuations, against Q4_K_M",
-        at_least(95, "95 or more"),
-        "%",
+        "the H200 has more than twice the bandwidth that the document reckons with")  # fmt: skip
+    yield claim("tokens", notes, "7.3", "equal tokens of greedy continuations, against Q4_K_M", at_least(95, "95 or more"), "%",
         lambda e: _scaled(e.against_q4_k("greedy_token_match"), 100),
-        f"{_SMALL}, against Q4_K, which most of Q4_K_M is: after the first other token the texts tell other stories",
-    )
-    yield claim(
-        "tokens-top",
-        notes,
-        "7.3",
-        "equal tokens where both models read the same text",
-        at_least(95, "95 or more"),
-        "%",
-        lambda e: _scaled(e.against_q4_k("top_token_match"), 100),
-        "the document does not say which of the two it means",
-    )
-    yield claim(
-        "perplexity",
-        notes,
-        "7.3",
-        "perplexity against Q4_K_M",
-        between(99, 101),
-        "%",
-        lambda e: _scaled(e.against_q4_k("ratio"), 100),
-        _SMALL,
-    )
-    yield claim(
-        "cosine",
-        notes,
-        "7.3",
-        "cosine similarity, here of the logits",
-        at_least("0.99", "0.99 or more"),
-        "",
+        f"{_SMALL}, against Q4_K, which most of Q4_K_M is: after the first other token the texts tell other stories")  # fmt: skip
+    yield claim("tokens-top", notes, "7.3", "equal tokens where both models read the same text", at_least(95, "95 or more"), "%",
+        lambda e: _scaled(e.against_q4_k("top_token_match"), 100), "the document does not say which of the two it means")  # fmt: skip
+    yield claim("perplexity", notes, "7.3", "perplexity against Q4_K_M", between(99, 101), "%",
+        lambda e: _scaled(e.against_q4_k("ratio"), 100), _SMALL)  # fmt: skip
+    yield claim("cosine", notes, "7.3", "cosine similarity, here of the logits", at_least("0.99", "0.99 or more"), "",
         lambda e: e.against_q4_k("cosine"),
-        f"{_SMALL}; as a rule of acceptance it lets wrong kernels pass: [acceptance.md](acceptance.md)",
-    )
+        f"{_SMALL}; as a rule of acceptance it lets wrong kernels pass: [acceptance.md](acceptance.md)")  # fmt: skip
     more = at_least("1e-9", "more than 0")
-    yield claim(
-        "sensitive-head",
-        notes,
-        "3.3",
-        "perplexity that the head adds more than QKV, each quantized alone to MXFP4",
-        more,
-        "%",
-        _adds_more("head", "qkv"),
-        f"{_SMALL}; two standard errors either way",
-    )
-    yield claim(
-        "sensitive-embedding",
-        notes,
-        "3.3",
-        "the same of the embedding",
-        more,
-        "%",
-        _adds_more("embed", "qkv"),
-        "the embedding adds less than its standard error",
-    )
-    yield claim(
-        "sensitive-qkv",
-        notes,
-        "3.3",
-        "the same of QKV, more than FFN",
-        more,
-        "%",
-        _adds_more("qkv", "up", "down"),
-        "so it seems, but not beyond two standard errors",
-    )
-    yield claim(
-        "int4-throughput",
-        course,
-        "Solution",
-        "INT4 in groups of 64 with one vector, against 16-bit weights",
-        exactly(4),
-        "times",
+    yield claim("sensitive-head", notes, "3.3", "perplexity that the head adds more than QKV, each quantized alone to MXFP4", more, "%",
+        _adds_more("head", "qkv"), f"{_SMALL}; two standard errors either way")  # fmt: skip
+    yield claim("sensitive-embedding", notes, "3.3", "the same of the embedding", more, "%", _adds_more("embed", "qkv"),
+        "the embedding adds less than its standard error")  # fmt: skip
+    yield claim("sensitive-qkv", notes, "3.3", "the same of QKV, more than FFN", more, "%", _adds_more("qkv", "up", "down"),
+        "so it seems, but not beyond two standard errors")  # fmt: skip
+    yield claim("int4-throughput", course, "Solution", "INT4 in groups of 64 with one vector, against 16-bit weights", exactly(4), "times",
         lambda e: exactly(e.steps["measurements"]["vectors"]["times_faster_int4"]),
-        "fewer bytes are saved, and decoding takes the time",
-    )
-    yield claim(
-        "sparse-speed",
-        sparse,
-        "9.1",
-        "sparse MXFP4 with one vector, against dense",
-        printed("1.33"),
-        "times",
+        "fewer bytes are saved, and decoding takes the time")  # fmt: skip
+    yield claim("sparse-speed", sparse, "9.1", "sparse MXFP4 with one vector, against dense", printed("1.33"), "times",
         lambda e: e.spread("times_faster_than_dense", None, "mxfp4 product with 1 vectors", "sparse"),
-        "both kernels are bound by the arithmetic of decoding, which fewer bytes do not shorten",
-    )
-    yield claim(
-        "sparse-batches",
-        sparse,
-        "9.3",
-        "the same with 8 and 16 vectors: no gain",
-        between(0, 1),
-        "times",
-        _batches,
-        "as the document says of large batches",
-    )
+        "both kernels are bound by the arithmetic of decoding, which fewer bytes do not shorten")  # fmt: skip
+    yield claim("sparse-batches", sparse, "9.3", "the same with 8 and 16 vectors: no gain", between(0, 1), "times", _batches,
+        "as the document says of large batches")  # fmt: skip
 
 
 _SMALL = "of the small transformer"
@@ -785,37 +387,20 @@ def _batches(evidence: Evidence) -> Range:
 
 def _list_untested() -> Iterator[Claim]:
     def claim(name: str, document: Document, section: str, what: str, why: str) -> Claim:
-        return Claim(id=name, document=document, section=section, what=what, claimed=None, unit="", basis=Basis.NONE, why=why)
+        return _state(Basis.NONE, name, document, section, what, None, "", None, why)
 
     light = Document.LIGHTX2V
-    yield claim(
-        "blackwell-speed", light, "4.6", "inference two to three times as fast as in bfloat16", "needs a chip with FP4 tensor cores"
-    )
+    yield claim("blackwell-speed", light, "4.6", "inference two to three times as fast as in bfloat16",
+        "needs a chip with FP4 tensor cores")  # fmt: skip
     yield claim("blackwell-peak", light, "3.3", "2000 TFLOPS, of which 80 to 90 % are reached", "needs a chip with FP4 tensor cores")
-    yield claim(
-        "accuracy",
-        Document.MXFP4_NOTES,
-        "1",
-        "one to two percent of accuracy against float16",
-        "names no measure; [acceptance.md](acceptance.md) has some",
-    )
-    yield claim(
-        "vram",
-        Document.MXFP4_NOTES,
-        "8.2",
-        "18 to 25 GB for a model of 20 billion weights",
-        "KV cache and activations depend on the serving; `mxspec footprint` gives the weights",
-    )
-    yield claim(
-        "lossless", Document.PROCEDURES, "results", "NVFP4 is nearly lossless above 32 billion weights", "needs models of that size"
-    )
-    yield claim(
-        "gemm-registers",
-        light,
-        "3.3",
-        "more than 100 registers a thread and an occupancy of 50 to 75 % in the product",
-        "needs a chip with FP4 tensor cores",
-    )
+    yield claim("accuracy", Document.MXFP4_NOTES, "1", "one to two percent of accuracy against float16",
+        "names no measure; [acceptance.md](acceptance.md) has some")  # fmt: skip
+    yield claim("vram", Document.MXFP4_NOTES, "8.2", "18 to 25 GB for a model of 20 billion weights",
+        "KV cache and activations depend on the serving; `mxspec footprint` gives the weights")  # fmt: skip
+    yield claim("lossless", Document.PROCEDURES, "results", "NVFP4 is nearly lossless above 32 billion weights",
+        "needs models of that size")  # fmt: skip
+    yield claim("gemm-registers", light, "3.3", "more than 100 registers a thread and an occupancy of 50 to 75 % in the product",
+        "needs a chip with FP4 tensor cores")  # fmt: skip
 
 
 CLAIMS: tuple[Claim, ...] = (*_list_computed(), *_list_measured(), *_list_untested())

@@ -1,4 +1,4 @@
-"""Conversions that several adapters share: arrays to tensors, packed codes to one code a byte, values to their codes."""
+"""Conversions that several adapters share: arrays to tensors, packed codes to one code a byte, values to their codes; what they refuse alike."""
 
 from __future__ import annotations
 
@@ -82,6 +82,12 @@ def find_codes(values: npt.NDArray[np.float32], element: str) -> Bytes:
         nan = " (NaN)" if np.isnan(values).any() else ""
         raise ValueError(f"the library returned an element value without an {element} code{nan}")
     return codes.view(np.uint8)
+
+
+def refuse_tensor_scale(tensor_scale: float | None, who: str) -> None:
+    """Raise NotImplementedError where a tensor scale is given; who: the library, with its verb."""
+    if tensor_scale is not None:
+        raise NotImplementedError(f"{who} no tensor scale")
 
 
 def encode_in_pairs(encode: Callable[[Any], Any], x: npt.NDArray[Any]) -> Bytes:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mxspec.formats import get_block
-from mxspec_conformance.adapters._convert import find_codes, pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._convert import find_codes, pack_nibbles, refuse_tensor_scale, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._watching import WATCHING
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
@@ -51,10 +51,6 @@ class _AutoRound:
         self._mxfp: Any = mxfp
         self._nvfp: Any = nvfp
 
-    def _refuse_tensor_scale(self, tensor_scale: float | None) -> None:
-        if tensor_scale is not None:
-            raise NotImplementedError("quant_mx has no tensor scale")
-
     def _require_tensor_scale(self, tensor_scale: float | None) -> float:
         if tensor_scale is None:
             raise NotImplementedError("nv_fp4 has no form without a tensor scale")
@@ -82,7 +78,7 @@ class _Fake(_AutoRound):
                 _, scale, _ = self._nvfp.nv_fp4(data, global_scale=given)
             stored = scale.to(torch.float8_e4m3fn).view(torch.uint8).numpy()
         else:
-            self._refuse_tensor_scale(tensor_scale)
+            refuse_tensor_scale(tensor_scale, "quant_mx has")
             data_type, bits = _DATA_TYPES[fmt]
             with _record(self._mxfp, "quant_element") as seen:
                 _, exponent, _ = self._mxfp.quant_mx(data, bits=bits, group_size=32, data_type=data_type)
@@ -124,7 +120,7 @@ class _Export(_AutoRound):
             layer.pack(linear, scale.reshape(rows, -1), global_scale=global_scale, device="cpu")
             stored = layer.weight_scale.view(torch.uint8).numpy()
             return unpack_nibbles(layer.weight_packed.numpy()).reshape(data.shape), stored.reshape(rows, -1)
-        self._refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "quant_mx has")
         data_type, bits = _DATA_TYPES[fmt]
         out = self._model_free._quantize_weight_mxfp(data, _LAYER, bits, 32, data_type, disable_opt_rtn=True)
         stored = out[f"{_LAYER}.weight_scale"].numpy()

@@ -52,9 +52,6 @@ class _Kernels:
             raise NotImplementedError("comfy-kitchen's NVFP4 has no form without a tensor scale")
         return self._torch.tensor(tensor_scale, dtype=self._torch.float32, device=self._device)
 
-    def _tensor(self, x: Any) -> Any:
-        return to_torch(x, self._device)
-
     def _run(self, function: str, *given: Any, **options: Any) -> Any:
         """A function of the library in one backend."""
         try:
@@ -64,11 +61,11 @@ class _Kernels:
 
     def _stored(self, x: Any, fmt: str, tensor_scale: float | None) -> tuple[Any, Any]:
         if fmt == "nvfp4":
-            codes, scales = self._run("quantize_nvfp4", self._tensor(x), self._scalar(tensor_scale))
+            codes, scales = self._run("quantize_nvfp4", to_torch(x, self._device), self._scalar(tensor_scale))
             return codes, scales.view(self._torch.uint8)
         if tensor_scale is not None:
             raise NotImplementedError("comfy-kitchen has a tensor scale for nvfp4 only")
-        codes, scales = self._run("quantize_mxfp8", self._tensor(x))
+        codes, scales = self._run("quantize_mxfp8", to_torch(x, self._device))
         return codes.view(self._torch.uint8), scales.view(self._torch.uint8)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
@@ -82,8 +79,8 @@ class _Kernels:
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
         torch, rows = self._torch, len(codes)
-        stored = self._utils.to_blocked(self._tensor(_fill(scales)), flatten=False)
-        elements = self._tensor(_fill(codes))
+        stored = self._utils.to_blocked(to_torch(_fill(scales), self._device), flatten=False)
+        elements = to_torch(_fill(codes), self._device)
         if fmt == "nvfp4":
             values = self._run(
                 "dequantize_nvfp4", self._utils.pack_uint4(elements), self._scalar(tensor_scale), stored.view(torch.float8_e4m3fn),

@@ -51,9 +51,6 @@ class _Quantizer:
             fmt: QuantizationScheme(targets=["Linear"], **getattr(quant_scheme, preset)) for fmt, preset in _PRESETS.items()
         }
 
-    def _tensor(self, x: Any) -> Any:
-        return to_torch(x, self._device)
-
     def _global_scale(self, fmt: str, tensor_scale: float | None) -> Any:
         if tensor_scale is None:
             return None
@@ -63,7 +60,7 @@ class _Quantizer:
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
         scheme = self._schemes[fmt]
-        weight = self._tensor(x)
+        weight = to_torch(x, self._device)
         global_scale = self._global_scale(fmt, tensor_scale)
         scale, zero_point = self._utils.compute_dynamic_scales_and_zp(weight, scheme.weights, None, global_scale)
         state = {"weight": weight, "weight_scale": scale, "weight_zero_point": zero_point}
@@ -79,7 +76,7 @@ class _Quantizer:
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """The library's global scale of a whole tensor, from `generate_gparam`."""
         _require_nvfp4(fmt)
-        values = self._tensor(x)
+        values = to_torch(x, self._device)
         return float(self._utils.generate_gparam(values.min(), values.max()).item())
 
 
@@ -99,7 +96,7 @@ class _CompressedTensors(_Quantizer):
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
         torch = self._torch
-        stored = self._tensor(scales)
+        stored = to_torch(scales, self._device)
         if fmt == "nvfp4":
             stored = stored.view(torch.float8_e4m3fn)
         # The E8M0 scales of all MX formats are decompressed alike.
@@ -116,10 +113,10 @@ class _CompressedTensors(_Quantizer):
     def _values(self, codes: Any, fmt: str) -> Any:
         rows, k = codes.shape
         if fmt == "mxfp8_e4m3":
-            return self._tensor(codes).view(self._torch.float8_e4m3fn)
+            return to_torch(codes, self._device).view(self._torch.float8_e4m3fn)
         if fmt == "mxfp6_e2m3":
-            return self._unpack_fp6(self._tensor(pack_six_bits(codes)), rows, k, dtype=self._torch.float32)
-        return self._unpack_fp4(self._tensor(pack_nibbles(codes)), rows, k, dtype=self._torch.float32)
+            return self._unpack_fp6(to_torch(pack_six_bits(codes), self._device), rows, k, dtype=self._torch.float32)
+        return self._unpack_fp4(to_torch(pack_nibbles(codes), self._device), rows, k, dtype=self._torch.float32)
 
 
 def _require_nvfp4(fmt: str) -> None:

@@ -45,12 +45,9 @@ class _Nvfp4:
             raise NotImplementedError("fouroversix's nvfp4 has no form without a tensor scale")
         return self._torch.tensor([tensor_scale], dtype=self._torch.float32, device=self._device)
 
-    def _tensor(self, x: Any) -> Any:
-        return to_torch(x, self._device)
-
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        data = self._tensor(x)
+        data = to_torch(x, self._device)
         rows, k = data.shape
         fp4_format = self._utils.FP4Format(fmt)
         block = fp4_format.block_size()
@@ -69,8 +66,8 @@ class _Nvfp4:
         """Float32 values [rows, k]."""
         fp4_format = self._utils.FP4Format(fmt)
         values = self._reference.dequantize_from_fp4(
-            self._tensor(pack_nibbles(codes)),
-            self._tensor(scales).view(fp4_format.scale_dtype()),
+            to_torch(pack_nibbles(codes), self._device),
+            to_torch(scales, self._device).view(fp4_format.scale_dtype()),
             self._norm_constant(fmt, tensor_scale),
             dtype=self._torch.float32,
             fp4_format=fp4_format,
@@ -82,7 +79,7 @@ class _Nvfp4:
         if fmt != "nvfp4":
             raise NotImplementedError("fouroversix has a tensor scale for nvfp4 only")
         four_over_six = self._rule != "always_6"
-        return float(self._reference.get_nvfp4_tensor_scale(self._tensor(x), enable_four_over_six=four_over_six).item())
+        return float(self._reference.get_nvfp4_tensor_scale(to_torch(x, self._device), enable_four_over_six=four_over_six).item())
 
 
 class _Fouroversix(_Nvfp4):
@@ -95,19 +92,19 @@ class _Fouroversix(_Nvfp4):
         _require_layout(layout, "nibble-low")
         if codes.ndim != 2:
             raise NotImplementedError(f"pack_unpacked_fp4 packs the second axis, which is not the last of {codes.ndim}")
-        return from_torch(self._reference.pack_unpacked_fp4(self._tensor(codes)))
+        return from_torch(self._reference.pack_unpacked_fp4(to_torch(codes, self._device)))
 
     def swizzle(self, scales: Any, layout: str) -> Any:
         """Row-major scale bytes to flat 128x4 tiles; the library takes whole tiles only."""
         _require_layout(layout, "128x4")
         _require_whole_tiles("to_blocked", tuple(scales.shape))
-        return from_torch(self._reference.to_blocked(self._tensor(scales)))
+        return from_torch(self._reference.to_blocked(to_torch(scales, self._device)))
 
     def unswizzle(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """The inverse of `swizzle`."""
         _require_layout(layout, "128x4")
         _require_whole_tiles("from_blocked", tuple(shape))
-        return from_torch(self._reference.from_blocked(self._tensor(data), (shape[0], shape[1])))
+        return from_torch(self._reference.from_blocked(to_torch(data, self._device), (shape[0], shape[1])))
 
 
 def _require_layout(layout: str, known: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec_conformance.adapters._convert import refuse_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 _BLOCKS = {
@@ -50,7 +51,7 @@ class _Gfloat:
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/32]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "gfloat has")
         info = self._blocks[fmt]
         blocks = x.reshape(-1, info.k)
         emax = info.etype.emax
@@ -61,7 +62,7 @@ class _Gfloat:
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]; gfloat multiplies in double precision, exactly."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "gfloat has")
         info = self._blocks[fmt]
         with np.errstate(invalid="ignore"):  # a NaN scale over elements that are Inf or zero
             scale = self._library.decode_ndarray(info.stype, scales.reshape(-1, 1))
@@ -107,11 +108,6 @@ class _Products:
         """[m, n] float32."""
         with np.errstate(all="ignore"):
             return (self._decode(a) @ self._decode(b).T).astype(np.float32)
-
-
-def _refuse_tensor_scale(tensor_scale: float | None) -> None:
-    if tensor_scale is not None:
-        raise NotImplementedError("gfloat has no tensor scale")
 
 
 _LIBRARY = Library(name="gfloat", requires="gfloat", imports="gfloat", packages=("gfloat==0.5.2",), light=True, earlier=("gfloat==0.5.1",))

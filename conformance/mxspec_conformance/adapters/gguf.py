@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec_conformance.adapters._convert import refuse_tensor_scale
 from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 _NVFP4_SUPERBLOCK = 4  # NVFP4 blocks of 16 are stored four at a time
@@ -29,7 +30,7 @@ class _Gguf:
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k] and scale bytes [rows, k/32]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "gguf has")
         if fmt != "mxfp4":
             raise NotImplementedError(f"gguf has no quantizer for {fmt}")
         rows = x.shape[0]
@@ -40,7 +41,7 @@ class _Gguf:
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]; NVFP4 blocks are grouped by four and the last group is filled with zeros."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "gguf has")
         rows, blocks = scales.shape
         half = codes.shape[1] // blocks // 2
         nibbles = codes.reshape(rows * blocks, 2, half)
@@ -73,11 +74,6 @@ class _Products:
         x, w = (self._dequantize(s.codes, s.scales, s.format, s.tensor_scale) if hasattr(s, "codes") else s for s in (a, b))
         with np.errstate(all="ignore"):
             return x @ w.T
-
-
-def _refuse_tensor_scale(tensor_scale: float | None) -> None:
-    if tensor_scale is not None:
-        raise NotImplementedError("gguf has no tensor scale")
 
 
 _LIBRARY = Library(name="gguf", requires="gguf", imports="gguf", packages=("gguf==0.19.0",), light=True)

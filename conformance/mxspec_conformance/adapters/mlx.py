@@ -24,6 +24,11 @@ _GLOBAL_SCALE_SINCE = (0, 31)
 _MODES = {"mxfp4": "mxfp4", "mxfp8_e4m3": "mxfp8", "nvfp4": "nvfp4"}
 
 
+def _to_mlx(mx: Any, x: Any) -> Any:
+    """An array as MLX's, of the same bits."""
+    return mx.array(x.view(np.uint16)).view(mx.bfloat16) if x.dtype == "bfloat16" else mx.array(x)
+
+
 class _Quantizer:
     FORMATS = tuple(_MODES)
     TENSOR_SCALE = "amax"
@@ -34,11 +39,6 @@ class _Quantizer:
         self.VERSION = version("mlx")
         self.DTYPES = dtypes
         self._mx: Any = mlx.core
-
-    def _to_mlx(self, x: Any) -> Any:
-        if x.dtype == "bfloat16":
-            return self._mx.array(x.view(np.uint16)).view(self._mx.bfloat16)
-        return self._mx.array(x)
 
     def _global_scale(self, tensor_scale: float | None) -> dict[str, Any]:
         """The option that hands a tensor scale over."""
@@ -52,7 +52,7 @@ class _Quantizer:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
         rows = x.shape[0]
         data = _pad_odd(x, x.size // 16) if fmt == "nvfp4" else x
-        words, scales = self._mx.quantize(self._to_mlx(data), mode=_MODES[fmt], **self._global_scale(tensor_scale))[:2]
+        words, scales = self._mx.quantize(_to_mlx(self._mx, data), mode=_MODES[fmt], **self._global_scale(tensor_scale))[:2]
         codes = np.array(words)[:rows].view(np.uint8)
         return codes if fmt == "mxfp8_e4m3" else unpack_nibbles(codes), np.array(scales)[:rows]
 
@@ -77,7 +77,7 @@ class _Mlx(_Quantizer):
         """Code of each value; MLX has one scalar encoder, for e4m3."""
         if element != "e4m3" or not hasattr(self._mx, "to_fp8"):
             raise NotImplementedError(f"MLX {self.VERSION} has no encoder for {element}")
-        return np.array(self._mx.to_fp8(self._to_mlx(x)))
+        return np.array(self._mx.to_fp8(_to_mlx(self._mx, x)))
 
     def decode(self, codes: Any, element: str) -> Any:
         """Float32 value of each code; MLX has one scalar decoder, for e4m3."""
@@ -100,22 +100,19 @@ class _Affine:
         self.VERSION = version("mlx")
         self._mx: Any = mlx.core
 
-    def _to_mlx(self, a: Any) -> Any:
-        return self._mx.array(a.view(np.uint16)).view(self._mx.bfloat16) if a.dtype == "bfloat16" else self._mx.array(a)
-
     def _from_mlx(self, a: Any, dtype: Any) -> Any:
         return np.array(a.view(self._mx.uint16)).view(dtype) if a.dtype == self._mx.bfloat16 else np.array(a)
 
     def quantize_affine(self, x: Any, fmt: str) -> tuple[Any, Any, Any]:
         """Words [rows, k * bits / 32], scales and biases [rows, k / group]."""
         found = get_affine(fmt.removesuffix("/words"))
-        words, scales, biases = self._mx.quantize(self._to_mlx(x), group_size=found.group, bits=found.bits)
+        words, scales, biases = self._mx.quantize(_to_mlx(self._mx, x), group_size=found.group, bits=found.bits)
         return np.array(words), self._from_mlx(scales, x.dtype), self._from_mlx(biases, x.dtype)
 
     def dequantize_affine(self, codes: Any, scales: Any, biases: Any, fmt: str) -> Any:
         """Values [rows, k] in the dtype of the scales."""
         found = get_affine(fmt.removesuffix("/words"))
-        stored = (self._mx.array(codes), self._to_mlx(scales), self._to_mlx(biases))
+        stored = (self._mx.array(codes), _to_mlx(self._mx, scales), _to_mlx(self._mx, biases))
         return self._from_mlx(self._mx.dequantize(*stored, group_size=found.group, bits=found.bits), scales.dtype)
 
 
@@ -138,20 +135,17 @@ class _Products:
         self.OUT_DTYPES = (dtype,)
         self.PRODUCT_SHAPES = {"n": 8}
 
-    def _to_mlx(self, a: Any) -> Any:
-        return self._mx.array(a.view(np.uint16)).view(self._mx.bfloat16) if a.dtype == "bfloat16" else self._mx.array(a)
-
     def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
         """[m, n]; MLX's kernels take no tensor scale here."""
         if b.tensor_scale is not None:
             raise NotImplementedError("mx.quantized_matmul takes no tensor scale")
         words = self._mx.array(np.ascontiguousarray(b.codes).view(np.uint32))
         if b.format in _MODES:
-            y = self._mx.quantized_matmul(self._to_mlx(a), words, self._mx.array(b.scales), transpose=True, mode=_MODES[b.format])
+            y = self._mx.quantized_matmul(_to_mlx(self._mx, a), words, self._mx.array(b.scales), transpose=True, mode=_MODES[b.format])
         else:
             fmt = get_affine(b.format)
-            shared = self._to_mlx(b.scales), self._to_mlx(b.biases)
-            y = self._mx.quantized_matmul(self._to_mlx(a), words, *shared, transpose=True, group_size=fmt.group, bits=fmt.bits)
+            shared = _to_mlx(self._mx, b.scales), _to_mlx(self._mx, b.biases)
+            y = self._mx.quantized_matmul(_to_mlx(self._mx, a), words, *shared, transpose=True, group_size=fmt.group, bits=fmt.bits)
         return np.array(y.view(self._mx.uint16)).view(ml_dtypes.bfloat16) if self._dtype == "bfloat16" else np.array(y)
 
 

@@ -34,9 +34,6 @@ class _Dynamic:
         self._torch, self._device = torch, device
         self._qtensor: Any = qtensor
 
-    def _tensor(self, x: Any) -> Any:
-        return to_torch(x, self._device)
-
     def _factor2(self, fmt: str, tensor_scale: float | None) -> Any:
         if tensor_scale is None:
             raise NotImplementedError("NVFP4QTensor has no form without a tensor scale")
@@ -45,7 +42,7 @@ class _Dynamic:
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        weight = self._tensor(x)
+        weight = to_torch(x, self._device)
         if fmt == "nvfp4":
             factor2 = self._factor2(fmt, tensor_scale)
             qtensor, scales, _ = self._qtensor.NVFP4QTensor.quantize(weight, 16, weights_scaling_factor_2=factor2)
@@ -60,11 +57,11 @@ class _Dynamic:
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
-        torch, stored = self._torch, self._tensor(scales)
+        torch, stored = self._torch, to_torch(scales, self._device)
         if fmt == "mxfp8_e4m3":
-            elements = self._tensor(codes).view(torch.float8_e4m3fn)
+            elements = to_torch(codes, self._device).view(torch.float8_e4m3fn)
             return from_torch(self._qtensor.MXFP8QTensor(codes.shape, torch.float32, elements).dequantize(scale=stored))
-        packed = self._tensor(pack_nibbles(codes))
+        packed = to_torch(pack_nibbles(codes), self._device)
         if fmt == "mxfp4":
             tensor = self._qtensor.MXFP4QTensor(codes.shape, torch.float32, packed)
             return from_torch(tensor.dequantize(scale=stored.reshape(-1, 1), block_sizes={-1: 32}))
@@ -76,7 +73,7 @@ class _Dynamic:
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """`weights_scaling_factor_2` of a whole tensor."""
         _require_nvfp4(fmt)
-        return float(self._qtensor.NVFP4QTensor.get_weights_scaling_factor_2(self._tensor(x)).item())
+        return float(self._qtensor.NVFP4QTensor.get_weights_scaling_factor_2(to_torch(x, self._device)).item())
 
 
 class _Static(_Dynamic):
@@ -103,7 +100,7 @@ class _Static(_Dynamic):
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/16]; the tensor scale is the tensor's amax."""
-        nvfp4, weight = self._qtensor.NVFP4QTensor, self._tensor(x)
+        nvfp4, weight = self._qtensor.NVFP4QTensor, to_torch(x, self._device)
         quantizer = self._quantizer(tensor_scale, self._utils.reduce_block_amax(weight, block_sizes={-1: 16}))
         scales, factor2 = nvfp4.get_weights_scaling_factor_from_quantizer(quantizer, weight)
         qtensor, _, _ = nvfp4.quantize(weight, 16, scales, factor2)
@@ -117,7 +114,7 @@ class _Static(_Dynamic):
 
     def tensor_scale(self, x: Any, fmt: str) -> float:
         """Largest magnitude of a whole tensor, as ModelOpt's `reduce_amax` finds it."""
-        return float(self._utils.reduce_amax(self._tensor(x)).float().item())
+        return float(self._utils.reduce_amax(to_torch(x, self._device)).float().item())
 
 
 def _require_nvfp4(fmt: str) -> None:

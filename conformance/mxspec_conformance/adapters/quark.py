@@ -20,7 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mxspec_conformance.adapters._convert import pack_nibbles, to_torch, unpack_nibbles, unpack_six_bits
+from mxspec_conformance.adapters._convert import pack_nibbles, refuse_tensor_scale, to_torch, unpack_nibbles, unpack_six_bits
 from mxspec_conformance.adapters._watching import WATCHING
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
@@ -48,14 +48,14 @@ class _Downcast:
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/32]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "Quark's MX formats have")
         codes, scales = self._kernels.downcast_to_mxfp_torch(to_torch(x), self._types[fmt], axis=-1, DEQUANT_SCALE_ROUNDING_MODE=self._mode)
         data = codes.view(self._torch.uint8).numpy()
         return unpack_nibbles(data) if fmt == "mxfp4" else data, scales.numpy()
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "Quark's MX formats have")
         data = to_torch(pack_nibbles(codes)) if fmt == "mxfp4" else to_torch(codes).view(self._types[fmt])
         return self._kernels.upcast_from_mxfp_torch(data, to_torch(scales), self._torch.float32, axis=-1).numpy()
 
@@ -78,7 +78,7 @@ class _Fake:
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/32]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "Quark's MX formats have")
         data = to_torch(x)
         with _record(self._interface) as seen:
             self._interface.fake_quantize_mx(data, -1, 32, mx_element_dtype=_FAKE_ELEMENTS[fmt])
@@ -128,11 +128,6 @@ def _record_alone(interface: Any) -> Iterator[dict[str, Any]]:
     finally:
         for name, original in originals.items():
             setattr(interface, name, original)
-
-
-def _refuse_tensor_scale(tensor_scale: float | None) -> None:
-    if tensor_scale is not None:
-        raise NotImplementedError("Quark's MX formats have no tensor scale")
 
 
 _LIBRARY = Library(

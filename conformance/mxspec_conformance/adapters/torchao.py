@@ -69,15 +69,12 @@ class _Mx:
     def _bytes(self, x: Any) -> Any:
         return from_torch(x.contiguous().view(self._torch.uint8))
 
-    def _tensor(self, x: Any) -> Any:
-        return to_torch(x, self._device)
-
     def _scalar(self, value: float | None) -> Any:
         return None if value is None else self._torch.tensor(value, dtype=self._torch.float32, device=self._device)
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        data = self._tensor(x)
+        data = to_torch(x, self._device)
         if fmt == "nvfp4":
             scales, packed = self._nvfp4_quantize(data, _NVFP4_BLOCK, self._scalar(tensor_scale))
             return self._bytes(self._kernels.unpack_uint4(packed)), self._bytes(scales)
@@ -90,7 +87,7 @@ class _Mx:
         """The library's dequantization to `dtype`; the result is widened to float32 (exact) for the caller."""
         torch = self._torch
         target = getattr(torch, dtype)
-        data, scale = self._tensor(codes), self._tensor(scales)
+        data, scale = to_torch(codes, self._device), to_torch(scales, self._device)
         if fmt == "nvfp4":
             packed, stored = self._kernels.pack_uint4(data), scale.view(torch.float8_e4m3fn)
             tensor = self._nvfp4.NVFP4Tensor(packed, stored, _NVFP4_BLOCK, target, self._scalar(tensor_scale))
@@ -106,23 +103,23 @@ class _Mx:
         """The library's own casts: fp4 and fp6 (its fp8 casts are torch's)."""
         if element not in self._encoders:
             raise NotImplementedError(f"torchao has no cast of its own to {element}")
-        return self._bytes(self._encoders[element](self._tensor(x)))
+        return self._bytes(self._encoders[element](to_torch(x, self._device)))
 
     def decode(self, codes: Any, element: str) -> Any:
         """The library's own decoders: fp4, fp6 and the e8m0 scale."""
         if element not in self._decoders:
             raise NotImplementedError(f"torchao has no decoder of its own for {element}")
-        return from_torch(self._decoders[element](self._tensor(codes)))
+        return from_torch(self._decoders[element](to_torch(codes, self._device)))
 
     def pack(self, codes: Any, layout: str) -> Any:
         """Two codes per byte, first code in the low nibble."""
         _require_layout(layout, "nibble-low")
-        return self._bytes(self._kernels.pack_uint4(self._tensor(codes)))
+        return self._bytes(self._kernels.pack_uint4(to_torch(codes, self._device)))
 
     def unpack(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """The inverse of `pack`."""
         _require_layout(layout, "nibble-low")
-        packed = self._tensor(data).reshape(*shape[:-1], shape[-1] // 2).contiguous()
+        packed = to_torch(data, self._device).reshape(*shape[:-1], shape[-1] // 2).contiguous()
         return self._bytes(self._kernels.unpack_uint4(packed))
 
     def swizzle(self, scales: Any, layout: str) -> Any:
@@ -130,14 +127,14 @@ class _Mx:
         _require_layout(layout, "128x4")
         if scales.ndim != 2:
             raise NotImplementedError(f"to_blocked takes two dimensions, not {scales.ndim}")
-        return self._bytes(self._utils.to_blocked(self._tensor(scales), use_triton_kernel=False)).reshape(-1)
+        return self._bytes(self._utils.to_blocked(to_torch(scales, self._device), use_triton_kernel=False)).reshape(-1)
 
     def unswizzle(self, data: Any, layout: str, shape: tuple[int, ...]) -> Any:
         """The inverse of `swizzle`, cropped to `shape`."""
         _require_layout(layout, "128x4")
         if len(shape) != 2:
             raise NotImplementedError(f"from_blocked takes two dimensions, not {len(shape)}")
-        return self._bytes(self._utils.from_blocked(self._tensor(data), shape[0], shape[1]))
+        return self._bytes(self._utils.from_blocked(to_torch(data, self._device), shape[0], shape[1]))
 
 
 class _MxAndNvfp4(_Mx):
@@ -150,7 +147,7 @@ class _MxAndNvfp4(_Mx):
         """The NVFP4 tensor scale (decode kind) of a tensor, as the library's dynamic path computes it."""
         if fmt != "nvfp4":
             raise NotImplementedError(f"{fmt} has no tensor scale")
-        return float(self._nvfp4.per_tensor_amax_to_scale(self._torch.max(self._torch.abs(self._tensor(x)))))
+        return float(self._nvfp4.per_tensor_amax_to_scale(self._torch.max(self._torch.abs(to_torch(x, self._device)))))
 
 
 class _Compiled(_MxAndNvfp4):

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, to_torch, unpack_nibbles
+from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, refuse_tensor_scale, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._cuda import on_gpu
 from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
 
@@ -41,7 +41,7 @@ class _Casts:
 
     def quantize(self, x: Any, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
         """Codes [rows, k], one per byte, and scale bytes [rows, k/block]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "triton_kernels' formats have")
         options: dict[str, Any] = {"scale_dtype": self._torch.float8_e4m3fn, "microblock_size": 16} if fmt == "nvfp4" else {}
         codes, scales = self._downcast(
             to_torch(x, self._device), self._type(fmt), axis=-1, DEQUANT_SCALE_ROUNDING_MODE=self._mode, **options
@@ -51,7 +51,7 @@ class _Casts:
 
     def dequantize(self, codes: Any, scales: Any, fmt: str, tensor_scale: float | None = None) -> Any:
         """Float32 values [rows, k]."""
-        _refuse_tensor_scale(tensor_scale)
+        refuse_tensor_scale(tensor_scale, "triton_kernels' formats have")
         data = to_torch(codes if fmt in _FP8 else pack_nibbles(codes), self._device).view(self._type(fmt))
         stored = to_torch(scales, self._device)
         if fmt == "nvfp4":
@@ -74,11 +74,6 @@ def _import_library() -> Any:
     if not hasattr(target_info, "is_hip_gfx1250"):
         target_info.is_hip_gfx1250 = triton.constexpr_function(_is_not_here)
     return import_module("triton_kernels.numerics_details.mxfp")
-
-
-def _refuse_tensor_scale(tensor_scale: float | None) -> None:
-    if tensor_scale is not None:
-        raise NotImplementedError("triton_kernels' formats have no tensor scale")
 
 
 _LIBRARY = Library(

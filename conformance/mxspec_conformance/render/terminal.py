@@ -16,7 +16,7 @@ from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional, list_unmet
 from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict, explain_level
-from mxspec_conformance.targets.interface import OPERATIONS, SPARSE_FUNCTIONS
+from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_vectors.topics import Level
 
 #: Verdicts of which a screen of several targets gives an example.
@@ -43,13 +43,8 @@ _OF_VERDICTS = "deviation: one other profile explains every failing case; fail: 
 
 def _name_subject(report: Report) -> str:
     """What a target without block formats was judged in."""
-    operations = {r.operation for r in report.requirements}
-    if operations and operations <= set(SPARSE_FUNCTIONS):
-        return "sparse"
-    if len(operations) == 1 and operations <= {"attention", "quantize_fused"}:
-        return max(operations)
-    packs = bool(operations) and all(name in OPERATIONS and "layout" in OPERATIONS[name].arguments for name in operations)
-    return "layouts" if packs else "elements"
+    subjects = {OPERATIONS[r.operation].subject if r.operation in OPERATIONS else "" for r in report.requirements}
+    return max(subjects) if len(subjects) == 1 and all(subjects) else "elements"
 
 
 def summary_table(reports: Sequence[Report]) -> RenderableType:

@@ -111,6 +111,8 @@ class Operation:
     forms: dict[str, Form] = field(default_factory=dict)
     #: Whether it reads the bytes of a layout, whose parts are its outputs.
     unpacks: bool = False
+    #: What a target that has such functions alone is said to be judged in.
+    subject: str = "elements"
 
     def __post_init__(self) -> None:
         self.forms.update({o.name: o.form for o in self.outputs})
@@ -273,7 +275,7 @@ OPERATIONS: dict[str, Operation] = {
             ),
         ),
         Operation(
-            name="quantize_fused", arguments=("x", "function", "format"),
+            name="quantize_fused", arguments=("x", "function", "format"), subject="quantize_fused",
             options=("up", "residual", "weight", "eps", "tensor_scale"),
             outputs=(
                 Output("codes", Form.BLOCK_CODES, shape=_fused(0)), Output("scales", Form.BLOCK_SCALES, _scale_dtype, _fused(1)),
@@ -304,24 +306,24 @@ OPERATIONS: dict[str, Operation] = {
         Operation(
             name="tensor_scale", arguments=("x", "format"), outputs=(Output("scale", Form.NUMBER, lambda _: float, lambda *_: ()),)
         ),
-        Operation(name="prune", arguments=("codes", "format"), outputs=(_CODES,)),
+        Operation(name="prune", arguments=("codes", "format"), outputs=(_CODES,), subject="sparse"),
         Operation(
-            name="compress", arguments=("codes", "format"),
+            name="compress", arguments=("codes", "format"), subject="sparse",
             outputs=(
                 Output("kept", Form.KEPT, shape=lambda shape, _: (shape[0], shape[1] // 2)),
                 Output("metadata", Form.METADATA, shape=lambda shape, call: (shape[0], shape[1] // get_sparse(call["format"]).group)),
             ),
         ),
         Operation(
-            name="decompress", arguments=("kept", "metadata", "format", "shape"), outputs=(_CODES,),
+            name="decompress", arguments=("kept", "metadata", "format", "shape"), outputs=(_CODES,), subject="sparse",
             forms={"kept": Form.KEPT, "metadata": Form.METADATA},
         ),
-        Operation(name="pack", arguments=("codes", "layout"), outputs=(_DATA,)),
-        Operation(name="unpack", arguments=("data", "layout", "shape"), outputs=(_CODES,), unpacks=True),
-        Operation(name="swizzle", arguments=("scales", "layout"), outputs=(_DATA,)),
-        Operation(name="unswizzle", arguments=("data", "layout", "shape"), outputs=(_SCALES,), unpacks=True),
-        Operation(name="pack_blocks", arguments=("codes", "scales", "layout"), outputs=(_DATA,)),
-        Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=(_CODES, _SCALES), unpacks=True),
+        Operation(name="pack", arguments=("codes", "layout"), outputs=(_DATA,), subject="layouts"),
+        Operation(name="unpack", arguments=("data", "layout", "shape"), outputs=(_CODES,), unpacks=True, subject="layouts"),
+        Operation(name="swizzle", arguments=("scales", "layout"), outputs=(_DATA,), subject="layouts"),
+        Operation(name="unswizzle", arguments=("data", "layout", "shape"), outputs=(_SCALES,), unpacks=True, subject="layouts"),
+        Operation(name="pack_blocks", arguments=("codes", "scales", "layout"), outputs=(_DATA,), subject="layouts"),
+        Operation(name="unpack_blocks", arguments=("data", "layout", "shape"), outputs=(_CODES, _SCALES), unpacks=True, subject="layouts"),
         Operation(
             name="matmul", arguments=("a", "b", "out_dtype"), options=("alpha", "beta", "c", "bias"),
             outputs=(Output("values", Form.PRODUCT, lambda call: DTYPES[call["out_dtype"]]),),
@@ -346,7 +348,7 @@ OPERATIONS: dict[str, Operation] = {
             outputs=tuple(Output(p, Form.FLOATS, lambda _: np.float32, _gathered(p)) for p in "kv"),
         ),
         Operation(
-            name=ATTENTION, arguments=("q", "k", "v", "starts", "lengths", "attention", "out_dtype"), forms=dict(_ROWS),
+            name=ATTENTION, arguments=("q", "k", "v", "starts", "lengths", "attention", "out_dtype"), forms=dict(_ROWS), subject=ATTENTION,
             options=("page_table", "causal", "window", "scale", "q_scale", "k_scale", "v_scale"),
             outputs=(Output("values", Form.PRODUCT, lambda call: DTYPES[call["out_dtype"]]),),
         ),

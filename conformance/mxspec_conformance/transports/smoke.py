@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from mxspec.affine.formats import Offset
-from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import code_dtype
 from mxspec.formats import get_block
 from mxspec.fused.functions import read_fused
@@ -21,7 +20,8 @@ from mxspec_conformance.targets.cache_calls import make_cache_call
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.grouped import make_call, parse_grouped
-from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product, parse_product
+from mxspec_conformance.targets.operands import Product, parse_product
+from mxspec_conformance.targets.product_fitting import make_ordinary
 from mxspec_conformance.targets.product_sizes import find_sizes
 from mxspec_conformance.targets.randomness import some_randomness
 from mxspec_conformance.targets.sessions import TargetSession
@@ -82,28 +82,11 @@ def _read_bytes(answer: Any) -> tuple[bytes, ...]:
 
 
 def _multiply(session: TargetSession, product: Product, rows: int) -> Any:
-    """A product of zeros, in sizes that the target takes."""
+    """A product of small numbers, in sizes that the target takes."""
     sizes = find_sizes(product, session.capabilities.product_shapes)
     m, n, k = sizes.fit(rows, rows, 1)
-    sides = []
-    for spec, count in ((product.a, m), (product.b, n)):
-        sides.append(_make_zeros(spec, count, k))
-    return session.call("matmul", sides[0].as_data(), sides[1].as_data(), session.capabilities.out_dtypes[0])
-
-
-def _make_zeros(spec: OperandSpec, rows: int, k: int) -> Numbers:
-    """An operand of code 0 throughout: zeros, but for affine integers."""
-    held, groups = (rows, k // spec.stored), (rows, k // spec.group)
-    metadata = None if spec.sparsity is None else np.full((rows, k // spec.sparsity.group), 4, np.uint8)
-    if spec.kind is OperandKind.PLAIN:
-        return Numbers(spec=spec, values=np.zeros(held, PLAIN_DTYPES[spec.format]), metadata=metadata)
-    codes = np.zeros(held, np.uint8)
-    if spec.kind is OperandKind.BLOCK:
-        return Numbers(spec=spec, codes=codes, scales=np.full(groups, 0x38, np.uint8), metadata=metadata)
-    fmt = spec.affine
-    # Of zero points no layout has a form for 0.
-    offsets = np.ones(groups, np.uint8 if fmt.offset is Offset.ZERO else fmt.numpy_dtype)
-    return Numbers(spec=spec, codes=codes, scales=np.ones(groups, fmt.numpy_dtype), offsets=offsets, metadata=metadata)
+    a, b = make_ordinary(product.a, m, k), make_ordinary(product.b, n, k)
+    return session.call("matmul", a.as_data(), b.as_data(), session.capabilities.out_dtypes[0])
 
 
 def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -142,8 +125,8 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
         for rows in (1, 16):
             yield f"matmul {text}, {rows} rows", partial(_multiply, session, product, rows)
     for text in capabilities.grouped:
-        of_zeros = make_call(parse_grouped(text), _make_zeros, capabilities.product_shapes, capabilities.out_dtypes[0])
-        yield f"grouped_matmul {text}", partial(session.call, "grouped_matmul", *of_zeros)
+        small = make_call(parse_grouped(text), make_ordinary, capabilities.product_shapes, capabilities.out_dtypes[0])
+        yield f"grouped_matmul {text}", partial(session.call, "grouped_matmul", *small)
     for function, names in (
         ("append_cache", capabilities.caches),
         ("read_cache", capabilities.caches),

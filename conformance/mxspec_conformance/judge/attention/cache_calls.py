@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,18 +10,16 @@ import numpy.typing as npt
 
 from mxspec.attention import CacheSpec, Quantizer, Scaling, append_cache, read_cache, view_rows
 from mxspec.attention.caches import write_rows
+from mxspec_conformance.judge.attention.calls import judge_places
 from mxspec_conformance.judge.attention.writing import write_exactly
-from mxspec_conformance.judge.invariance.changes import list_changed
-from mxspec_conformance.judge.invariance.history import Drawn, Twin, Workload, judge_history
-from mxspec_conformance.judge.invariance.items import Items, judge_items
+from mxspec_conformance.judge.invariance.history import Drawn
+from mxspec_conformance.judge.invariance.items import Items
 from mxspec_conformance.judge.invariance.pools import Places
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.sessions import TargetSession
 
 Array = npt.NDArray[Any]
-#: (tokens, heads) of the calls that are made for memory and history.
-SHAPES = ((4, 2), (32, 8), (130, 6))
 #: Items of a pool, and heads that a call may have.
 ITEMS, MOST_HEADS = 48, 128
 #: Magnitudes of the numbers of items: whole, and of few bits under any scale.
@@ -42,26 +39,13 @@ class _Pool:
         self.rows = [write_exactly(u.astype(np.float64), fmt, draw) for u, fmt in zip(units, (spec.k, spec.v), strict=True)]
 
 
-def _list_twins(drawn: Drawn) -> Iterator[Twin]:
-    """The call with numbers or rows changed."""
-    for what, given in list_changed(drawn.arguments[:2]):
-        yield what, (*given, *drawn.arguments[2:]), drawn.options
-
-
 def _judge(session: TargetSession, function: str, spec: CacheSpec, scorecard: Scorecard, fill: Any) -> None:
     # Under which scale zeros are stored is open.
     stored = any(fmt.scaling in (Scaling.BLOCK, Scaling.TOKEN) for fmt in (spec.k, spec.v)) and function == "append_cache"
     special = {} if stored else {"zeros": np.array([ITEMS])}
     items = Items(width=spec.d, fill=fill, ordinary=np.arange(ITEMS), special=special, takes=lambda s: s[1] <= MOST_HEADS)
-    work = Workload(
-        session=session, function=function, scorecard=scorecard, draw=items.draw, turn=session.capabilities.caches.index(spec.text),
-        sizes={f"{tokens} tokens, {heads} heads": (tokens, heads) for tokens, heads in SHAPES},
-        # Places that are changed name none, or some twice: the first 2 arrays alone are.
-        changes_arrays=False,
-        list_twins=_list_twins,
-    )  # fmt: skip
-    judge_items(work, items)
-    judge_history(work)
+    turn = session.capabilities.caches.index(spec.text)
+    judge_places(session, function, scorecard, items, turn=turn, rows="tokens", changed=2)
 
 
 def judge_appends(

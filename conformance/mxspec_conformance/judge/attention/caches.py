@@ -28,9 +28,10 @@ from mxspec.attention.caches import write_rows
 from mxspec.attention.rows import largest
 from mxspec.formats import get_scalar
 from mxspec_conformance.judge.attention.cache_calls import judge_appends, judge_reads
+from mxspec_conformance.judge.attention.judging import judge_tallies
 from mxspec_conformance.judge.attention.writing import draw_rows, lose_rows
 from mxspec_conformance.judge.explanation import Cause, Explanation
-from mxspec_conformance.judge.tally import Scorecard, common_explanation, judge_tally
+from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.judge.wanted import Wanted
 from mxspec_conformance.observations.bisection import NoAnswer, run_once, unsupported
 from mxspec_conformance.observations.selection import keeps
@@ -120,16 +121,10 @@ def judge_cache(session: TargetSession, function: str, text: str, wanted: Wanted
             judge_reads(session, spec, scorecard, page)
         else:
             judge_appends(session, spec, scorecard, page, quantizers[1])
-    order = {text: n for n, text in enumerate(_MISTAKES)}
-    requirements = []
-    for tally in scorecard.tallies.values():
-        explanation = common_explanation([tally], lambda e: (order.get(e.name, len(order)),))
-        requirement = judge_tally(tally, explanation, lambda t: None if t.show is None else t.show())
-        if explanation is not None and requirement.verdict is Verdict.FAIL:
-            requirement.note = f"as if {explanation.name}"
-        elif tally.topic == "code" and quantizers is not None and requirement.verdict is Verdict.PASS:
+    requirements = list(judge_tallies(scorecard, _MISTAKES))
+    for requirement in requirements:
+        if requirement.topic == "code" and quantizers is not None and requirement.verdict is Verdict.PASS:
             requirement.note = f"quantized by {quantizers[0]}"
-        requirements.append(requirement)
     return requirements
 
 

@@ -19,7 +19,7 @@ from mxspec_conformance.judge.invariance.pools import Places
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.targets.sessions import TargetSession
 
-#: (queries, heads) of the calls that are made for memory and history.
+#: (queries or tokens, heads) of the calls that are made for memory and history.
 SHAPES = ((4, 2), (32, 8), (130, 6))
 #: Keys of the sequence, heads that a call may have, and outputs of one with more heads than one.
 KEYS, MOST_HEADS, MOST = 40, 32, 1 << 14
@@ -31,21 +31,26 @@ def judge_attention_calls(session: TargetSession, spec: CacheSpec, scorecard: Sc
     dtype = min(session.capabilities.out_dtypes, key="float32".__eq__)
     fill = partial(_fill, spec, page, dtype)
     items = Items(width=spec.d, fill=fill, ordinary=np.arange(KEYS), takes=_takes)
+    turn = session.capabilities.attention.index(spec.text)
+    judge_places(session, OPERATION, scorecard, items, turn=turn, rows="queries", changed=3)
+
+
+def judge_places(session: TargetSession, function: str, scorecard: Scorecard, items: Items, *, turn: int, rows: str, changed: int) -> None:
+    """Enter calls filled with items; rows: what a call has rows of; changed: how many of its first arrays may be others."""
+
+    def list_twins(drawn: Drawn) -> Iterator[Twin]:
+        for what, given in list_changed(drawn.arguments[:changed]):
+            yield what, (*given, *drawn.arguments[changed:]), drawn.options
+
     work = Workload(
-        session=session, function=OPERATION, scorecard=scorecard, draw=items.draw, turn=session.capabilities.attention.index(spec.text),
-        sizes={f"{queries} queries, {heads} heads": (queries, heads) for queries, heads in SHAPES},
-        # Places that are changed name none, or some twice: the first 3 arrays alone are.
+        session=session, function=function, scorecard=scorecard, draw=items.draw, turn=turn,
+        sizes={f"{count} {rows}, {heads} heads": (count, heads) for count, heads in SHAPES},
+        # Places that are changed name none, or some twice.
         changes_arrays=False,
-        list_twins=_list_twins,
+        list_twins=list_twins,
     )  # fmt: skip
     judge_items(work, items)
     judge_history(work)
-
-
-def _list_twins(drawn: Drawn) -> Iterator[Twin]:
-    """The call with queries or rows changed."""
-    for what, given in list_changed(drawn.arguments[:3]):
-        yield what, (*given, *drawn.arguments[3:]), drawn.options
 
 
 def _takes(shape: tuple[int, int]) -> bool:

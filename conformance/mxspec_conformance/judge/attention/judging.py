@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,7 @@ def judge_attention(session: TargetSession, text: str, wanted: Wanted) -> list[R
         scorecard.count(case.topic, case.label, ok=ok, equals=named.get(case.topic, ()), show=show)
     if taken and wrong <= 1 + len(called) // FEW:  # what is wrong alone is shown there
         judge_attention_calls(session, spec, scorecard, 16 if 16 in taken or spec.ragged else min(taken))
-    return list(judge_tallies(scorecard))
+    return list(judge_tallies(scorecard, MISTAKES))
 
 
 def _ask(session: TargetSession, case: AttentionCase) -> Any:
@@ -56,9 +56,9 @@ def _ask(session: TargetSession, case: AttentionCase) -> Any:
     return answer if isinstance(answer, NoAnswer) else np.array(answer)
 
 
-def judge_tallies(scorecard: Scorecard) -> Iterator[Requirement]:
-    """The verdicts, each with the mistake that explains its requirement."""
-    order = {text: n for n, text in enumerate(MISTAKES)}
+def judge_tallies(scorecard: Scorecard, mistakes: Iterable[str]) -> Iterator[Requirement]:
+    """The verdicts, each with the mistake that explains its requirement; of several the first."""
+    order = {text: n for n, text in enumerate(mistakes)}
     for tally in scorecard.tallies.values():
         explanation = common_explanation([tally], lambda e: (order.get(e.name, len(order)),))
         requirement = judge_tally(tally, explanation, lambda t: None if t.show is None else t.show())
