@@ -242,7 +242,9 @@ def _count_product(wrong: Wrong, a: npt.NDArray[np.float64], b: npt.NDArray[np.f
     if len(used) != 1 or wrong.case.out_dtype != "float32" or any(v is not None for v in wrong.case.options.values()):
         return []
     one, came = a[used[0]] * b[used[0]], float(wrong.output[wrong.place])
-    said = {0.0: "comes out as zero", 2 * float(np.float32(one)): "counts twice, or has twice its scale"}.get(came)
+    with np.errstate(over="ignore"):
+        twice = 2 * float(np.float32(one))
+    said = {0.0: "comes out as zero", twice: "counts twice, or has twice its scale"}.get(came)
     return [] if said is None or not one else [f"this product, at k = {used[0]}, {said}"]
 
 
