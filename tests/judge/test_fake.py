@@ -172,6 +172,26 @@ def test_every_requirement_is_listed() -> None:
     assert {r.id for r in check(session, quick=True).requirements} <= set(list_requirements(session))
 
 
+@pytest.mark.parametrize("shapes", [{"k": 128}, {}])
+def test_matrices_of_some_sizes_conform(shapes: dict[str, int]) -> None:
+    """The numbers that show the rule of the scale are laid into matrices that the target takes, declared or found."""
+
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        assert x.shape[1] % 128 == 0
+        return by_model("mx-rceil")(x, fmt)
+
+    report = judge(fake_quantize, SHAPES=shapes)
+    assert not list_wrong(report)
+    assert "mx-rceil" in report.formats[0].identical_to
+
+
+def test_a_scale_rule_shows_in_float16() -> None:
+    """float16 holds no number below 2^-24: a small block of E5M2 lies under two scales there."""
+    report = judge(by_model("mx-even"), "mxfp8_e5m2", DTYPES=("float16",))
+    assert not list_wrong(report)
+    assert "mx-even" in report.formats[0].identical_to
+
+
 @pytest.mark.parametrize(("more", "words"), [
     ({"FORMATS": ["fp8_e4m3-128-f32"]}, "scales of one byte"), ({"LAYOUT": "nibble-low"}, "in no LAYOUT"), ({"TENSOR_SCALE": "amax"}, "decode"),
     ({"FORMATS": []}, "has no FORMATS"),
@@ -182,7 +202,7 @@ def test_what_cannot_be_is_refused(more: dict[str, Any], words: str) -> None:
 
 
 @pytest.mark.parametrize(("answer", "words"), [
-    (lambda x: x[:, :-1], "for x of shape"), (lambda x: x.astype(np.int8), "return floats in that shape"), (lambda x: (x, x), "not an array"),
+    (lambda x: x[:, :-1], "for x of shape"), (lambda x: x.astype(np.int8), "in that shape"), (lambda x: (x, x), "declare SCALES"),
 ])  # fmt: skip
 def test_other_answers_are_errors(answer: Callable[[Array], Any], words: str) -> None:
     report = judge(lambda x, fmt: answer(np.zeros(x.shape, ml_dtypes.bfloat16)))

@@ -95,6 +95,36 @@ def test_wrong_kernels_with_limits_are_found() -> None:
     assert any(r.verdict is Verdict.FAIL for r in report.requirements)
 
 
+def test_a_wrong_first_call_is_found() -> None:
+    """What is answered first while sizes are looked for is judged as well."""
+
+    class Late(Kernel):
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            y = super().matmul(a, b, out_dtype)
+            return y if len(self.shapes) > 1 else y * BFLOAT16(0)
+
+    report = _judge(Late(lambda m, n, k: n % 128 or k % 64))
+    assert [r.id for r in report.requirements if r.verdict is Verdict.FAIL] == [f"matmul/bfloat16@{FP4}/state"]
+    assert "the first call that was answered" in next(r.first for r in report.requirements if r.first).case
+
+
+def test_answers_before_shapes_are_few_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is wrong while it is compiled, in the calls after which few shapes are used, is wrong."""
+
+    class Compiled(Kernel):
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            is_first = len({s[1:] for s in self.shapes}) < 2 and (*read(b).shape,) not in {s[1:] for s in self.shapes}
+            time.sleep(0.02 * is_first)
+            y = super().matmul(a, b, out_dtype)
+            return y * BFLOAT16(0) if is_first else y
+
+    monkeypatch.setattr("mxspec_conformance.targets.product_fitting._COMPILED", 0.02)
+    monkeypatch.setattr("mxspec_conformance.targets.product_fitting._TIMES", 2.0)
+    report = _judge(Compiled())
+    assert "few are used" in report.formats[0].behaviour["sizes"]
+    assert any(r.verdict is Verdict.FAIL for r in report.requirements)
+
+
 def test_compiled_shapes_are_few() -> None:
     """Once two shapes of b were compiled, few are used, and those of tails are among them."""
     session = InProcessSession(Kernel(), "slow")
@@ -135,6 +165,17 @@ def test_a_prepared_operand_serves_later_calls() -> None:
     assert right.prepared < len(right.shapes)
     failed = [r.id for r in check(wrong, only="matmul/*/*").requirements if r.verdict is Verdict.FAIL]
     assert f"matmul/bfloat16@{FP4}/state" in failed
+
+
+def test_prepared_operands_of_two_shapes_are_two() -> None:
+    """Operands of 128 x 64 and of 64 x 128 may have the same bytes; each has what was prepared of it."""
+
+    class Prepared(Kernel):
+        def prepare(self, b: Any) -> Any:
+            return b
+
+    report = _judge(Prepared(lambda m, n, k: n % 128 or k % 64))
+    assert report.formats[0].behaviour["sizes"].endswith("PRODUCT_SHAPES = {'n': 128, 'k': 64}")
 
 
 @pytest.mark.parametrize("ends", [lambda k: [k // 2 // 32 * 32], lambda k: list(range(256, k, 256))])

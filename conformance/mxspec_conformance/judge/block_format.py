@@ -18,6 +18,7 @@ from mxspec_conformance.judge.choosing import find_claim
 from mxspec_conformance.judge.departures import describe_departures
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.impact import Data, measure_impact
+from mxspec_conformance.judge.made import gives_made
 from mxspec_conformance.judge.nearest import count_asked, count_declined, find_identical, rank_profiles
 from mxspec_conformance.judge.quantize import OWN_SCALE, fails_topic
 from mxspec_conformance.judge.scale import count_wrong_scales, weigh_wrong_scales
@@ -51,6 +52,9 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
         candidates.append(mxspec.get_profile(profile, fmt))
     standings = rank_profiles(observations, candidates)
     standing = next(s for s in standings if profile in (None, s.profile.id))
+    tied = [s for s in standings if s.identical and s.failing + s.silent == standing.failing + standing.silent]
+    if profile is None and len(tied) > 1:  # few vectors are numbers of float16: the blocks that are made say more
+        standing = next((s for s in tied if gives_made(session, block, s.profile, observations.answered)), standing)
     judged = standing.profile
     identical = find_identical(observations, profiles)
 

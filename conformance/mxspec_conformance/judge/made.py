@@ -57,6 +57,13 @@ def judge_made(session: TargetSession, judged: Judged, seen: Sequence[Observed],
     return found
 
 
+def gives_made(session: TargetSession, fmt: BlockFormat, profile: Profile, seen: Sequence[Observed]) -> bool:
+    """Whether no such block contradicts a profile."""
+    scorecard = Scorecard("quantize", fmt.name)
+    judge_made(session, Judged(fmt, profile, (), naming=False), seen, scorecard)
+    return not any(tally.failing for tally in scorecard.tallies.values())
+
+
 def _judge_group(session: TargetSession, judged: Judged, dtype: str, tensor: TensorScales | None, scorecard: Scorecard) -> list[Observed]:
     fmt, place = judged.fmt, "" if tensor is None else f"{tensor.amax:08x}/"
     cases = [QuantizeCase(f"made/{place}{name}", TOPIC, x[None], tensor=tensor) for name, x in list_made(fmt.name, dtype, tensor)]

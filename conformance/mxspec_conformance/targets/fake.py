@@ -59,7 +59,8 @@ def read_values(
     Raises BadReturn for another shape or dtype.
     """
     if values.shape != x.shape or values.dtype not in DTYPES.values():
-        raise BadReturn(f"fake_quantize returned {values.dtype} {values.shape} for x of shape {x.shape}; return floats in that shape")
+        allowed = f"return {' or '.join(DTYPES)} in that shape"
+        raise BadReturn(f"fake_quantize returned {values.dtype} {values.shape} for x of shape {x.shape}; {allowed}")
     block = get_block(fmt)
     more = [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % block.k)]
     values, numbers = np.pad(values, more), np.pad(x, more).astype(np.float32)
@@ -97,7 +98,7 @@ def find_rule(call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], fmt: str, dt
 def _with_least(rule: ScaleRule, call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], fmt: str, dtype: str) -> ScaleRule:
     """The rule with the least scale that small blocks show, if there is one."""
     block, numbers = get_block(fmt), _list_numbers(get_block(fmt))[:: len(_FRACTIONS) // 2 + 1]
-    x = np.concatenate([numbers[:1] * np.float32(2.0**e) for e in range(-120, 0)])
+    x = np.concatenate([numbers[:1] * np.float32(2.0**e) for e in range(-128, -8)])
     x = cast_input(x[is_representable(x, dtype).all(axis=1)], dtype)
     if not len(x):
         return rule
@@ -123,8 +124,11 @@ _FRACTIONS = (*(1 + j / 64 for j in range(64)), 1.9878, 1.9941, 1.9985, 2 - 2.0*
 
 
 def _list_numbers(block: BlockFormat) -> npt.NDArray[np.float32]:
-    """Blocks whose maxima lie in all parts of nine binades, with numbers below them down to those that become zero."""
-    maxima = np.concatenate([np.array(_FRACTIONS) * 2.0**e for e in range(-4, 5)])[:, None]
+    """Blocks whose maxima lie in all parts of nine binades, with numbers below them down to those that become zero.
+
+    The binades are those in which float16 holds the least numbers of E5M2, too.
+    """
+    maxima = np.concatenate([np.array(_FRACTIONS) * 2.0**e for e in range(4, 13)])[:, None]
     x = np.clip(np.random.default_rng(1).standard_normal((len(maxima), block.k)) / 3, -1, 1)
     reach = floor_log2(block.element.max_value / block.element.min_subnormal) + 2
     x[:, ::2] = np.ldexp(x[:, ::2], -(np.arange(block.k // 2) * reach * 2 // block.k))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -24,7 +25,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.fake import ScaleRule, find_rule, read_values, shows_codes
 from mxspec_conformance.targets.forms import MOST, TargetArray, find_stray_scales, read_bytes, read_scale_numbers, split_answer
-from mxspec_conformance.targets.interface import OPERATIONS, Call, Form, Operation
+from mxspec_conformance.targets.interface import OPERATIONS, Call, Form, Operation, Shape
 from mxspec_conformance.targets.laying_out import hand_over_data
 from mxspec_conformance.targets.operand_words import UNPACKED
 
@@ -86,8 +87,8 @@ class Marshaller:
     _rules: dict[tuple[str, bool], ScaleRule] = field(default_factory=dict)
     #: Arrays that the next call's inputs are written into.
     _kept: list[Any] = field(default_factory=list)
-    #: What `prepare` returned for an operand b, by its bytes: it serves every later call with this b, whatever was prepared since.
-    _prepared: dict[bytes, Any] = field(default_factory=dict)
+    #: What `prepare` returned for an operand b, by its shapes and bytes: it serves every later call with this b, whatever was prepared since.
+    _prepared: dict[Any, Any] = field(default_factory=dict)
 
     def call(self, function: str, /, *args: Any, **kwargs: Any) -> Any:
         """One call. Raises BadReturn for malformed answers, and whatever the target raises."""
@@ -183,11 +184,13 @@ class Marshaller:
         """Codes and scales of what `fake_quantize` returned: values, and scales if the target declares them."""
         x, fmt, tensor = call["x"], call["format"], call.get("tensor_scale")
         values, scales = returned if self.capabilities.scales and isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+        if isinstance(values, tuple):
+            raise BadReturn("fake_quantize returned a tuple; return values alone, or declare SCALES and return (values, scales)")
         if self.capabilities.scales and scales is None:
             raise BadReturn(f"fake_quantize returned {type(returned).__name__}; by SCALES return (values, scales)")
         key = fmt, tensor is not None
         if key not in self._rules:
-            self._rules[key] = find_rule(partial(self._ask_values, fmt, tensor), fmt, self.capabilities.dtypes[0], tensor and 1.0)
+            self._rules[key] = find_rule(partial(self._ask_values, fmt, tensor, x.shape), fmt, self.capabilities.dtypes[0], tensor and 1.0)
         # Read as those of `quantize` are; the returned ones are what comes back.
         known = None if scales is None else TargetArray(OPERATIONS["quantize"], "scales", call, self.capabilities).take(
             scales, OPERATIONS["quantize"].expect(call)[1]
@@ -196,11 +199,27 @@ class Marshaller:
         self._unexplained = found.unexplained
         return found.codes, found.scales if scales is None else scales
 
-    def _ask_values(self, fmt: str, tensor: float | None, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The values of other numbers, without a trace in what is held of the call; under a tensor scale under that of one."""
-        array = arrange_array(x, self.capabilities.arrays, "contiguous", self.capabilities.device)
-        returned = self.module.fake_quantize(array, fmt, **({} if tensor is None else {"tensor_scale": 1.0}))
-        return from_target_array(returned[0] if isinstance(returned, tuple) else returned, "values")
+    def _ask_values(self, fmt: str, tensor: float | None, shape: Shape, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The values of other numbers [blocks, k], without a trace in what is held of the call; under a tensor scale under that of one.
+
+        shape: what the target has just answered. Where it takes some matrices only, the blocks are laid into such.
+        """
+
+        def ask(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            array = arrange_array(part, self.capabilities.arrays, "contiguous", self.capabilities.device)
+            returned = self.module.fake_quantize(array, fmt, **({} if tensor is None else {"tensor_scale": 1.0}))
+            return from_target_array(returned[0] if isinstance(returned, tuple) else returned, "values")
+
+        k, blocks = x.shape[1], math.prod(shape) // x.shape[1]
+        is_laid = len(shape) == 2 and blocks > 0 and shape[1] % k == 0
+        if self.capabilities.limits.are_none or not is_laid:
+            try:
+                return ask(x)
+            except Exception:  # whatever a target raises
+                if not is_laid:
+                    raise
+        parts = np.resize(x, (-(-len(x) // blocks), *shape))
+        return np.concatenate([ask(part).reshape(-1, k) for part in parts])[: len(x)]
 
     def _call_trimmed(self, x: npt.NDArray[Any], fmt: str, **kwargs: Any) -> npt.NDArray[np.uint8] | None:
         """The codes that `quantize` returns where they have the shape of x; else None."""
@@ -326,7 +345,7 @@ class Marshaller:
     def _prepare(self, data: Any) -> Any:
         """What the target made of an operand. Prepared again is what lies in memory in another way, or is overwritten afterwards."""
         plain = self._arrangement == "contiguous" and not self._kept
-        key = b"".join([b"" if part is None else np.asarray(part).tobytes() for part in data])
+        key = tuple((np.shape(part), np.asarray(part).tobytes()) for part in data)  # the bytes of 8 x 64 may be those of 16 x 32
         if not plain:
             self._prepared.clear()
         if key not in self._prepared:

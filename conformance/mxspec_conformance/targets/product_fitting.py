@@ -62,6 +62,8 @@ class SizeWatch:
         self.session, self.product = session, product
         #: n and k -> seconds of a first call that compiled, else 0.
         self._first: dict[tuple[int, int], float] = {}
+        #: The first product that was answered while sizes were looked for: its operands, dtype and outputs.
+        self.first: tuple[Numbers, Numbers, str, Any] | None = None
         self._has_climbed = isinstance(session, SizedSession) or session.transport == "results-file"
 
     def see_refusal(self) -> SizedSession | None:
@@ -72,7 +74,9 @@ class SizeWatch:
         if self._has_climbed:
             return None
         self._has_climbed = True
-        return _Ladder(self.session, self.product).climb()
+        ladder = _Ladder(self.session, self.product)
+        sized, self.first = ladder.climb(), ladder.first
+        return sized
 
     def see_time(self, shape: tuple[int, int], call: Callable[[], Any]) -> tuple[Any, SizedSession | None]:
         """What a call returns; with a session that uses few shapes of b, once the calls so far show that each is compiled.
@@ -108,6 +112,8 @@ class _Ladder:
         self.refused: dict[Multiples, CallError] = {}
         #: Whether a call failed otherwise than by a refusal: no ladder explains that.
         self.is_broken = False
+        #: As a `SizeWatch` has it.
+        self.first: tuple[Numbers, Numbers, str, Any] | None = None
 
     def climb(self) -> SizedSession | None:
         declared = self.session.capabilities.product_shapes
@@ -141,7 +147,8 @@ class _Ladder:
                 self.session.call("grouped_matmul", *make_call(self.product, make_ordinary, sizes, dtype))
             else:
                 a, b = make_ordinary(self.product.a, whole.m, whole.k), make_ordinary(self.product.b, whole.n, whole.k)
-                self.session.call("matmul", a.as_data(), b.as_data(), dtype)
+                output = self.session.call("matmul", a.as_data(), b.as_data(), dtype)
+                self.first = self.first or (a, b, dtype, output)
         except CallError as error:
             self.refused.setdefault((whole.m, whole.n, whole.k), error)
             self.is_broken |= error.kind not in REFUSALS or error.is_defect

@@ -108,16 +108,20 @@ def list_products(session: TargetSession) -> list[tuple[str, str, Any]]:
 
 
 def judge_product(
-    session: TargetSession, name: str, product: Product, wanted: Wanted = EVERYTHING
+    session: TargetSession, name: str, product: Product, wanted: Wanted = EVERYTHING, before: Sequence[Asked] = ()
 ) -> tuple[list[Requirement], FormatResult]:
-    """The requirements of one product, those that are wanted and what decides them, and what it is like."""
+    """The requirements of one product, those that are wanted and what decides them, and what it is like.
+
+    before: calls that were answered before its sizes were found, which are judged as well.
+    """
     capabilities = session.capabilities
     declared = capabilities.accumulator
     judged = ACCUMULATORS[declared or DEFAULT_ACCUMULATOR]
     cases = [case for case in list_cases(product, capabilities, judged) if keeps(OPERATION, name, case.label)]
     asked, sized = ask_watched(session, product, cases)
     if sized is not None:
-        return judge_product(sized, name, product, wanted)
+        return judge_product(sized, name, product, wanted, [*before, *(x for x in asked if x.output is not None)])
+    asked = [*before, *asked]
     contracts = list_asked(product, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     other = [x for x in asked if not x.is_right(judged, contract)]
@@ -345,6 +349,9 @@ def ask_watched(session: TargetSession, product: Product, cases: Sequence[Produc
         asked.append(x := Asked(case, answer[0]))
         if x.output is None and x.answer.is_refusal and not is_limit(x, asked):
             sized = watch.see_refusal()
+            if watch.first is not None and all(y.output is None for y in asked):
+                a, b, dtype, output = watch.first
+                asked.append(Asked(ProductCase(topic="state", label="the first call that was answered", a=a, b=b, out_dtype=dtype), output))
         if sized is not None:
             return asked, sized
     return asked, None
