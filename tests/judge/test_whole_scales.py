@@ -253,3 +253,11 @@ def test_products_and_fused_quantizers_need_blocks() -> None:
         Exception, match="has one scale for each whole row; products that are judged take formats with blocks of a fixed length"
     ):
         check(module, in_process=True)
+
+
+def test_zeros_under_a_scale_that_is_a_number_are_right() -> None:
+    """Also where the nearest profile makes such blocks NaN, by 0 / 0."""
+    kernel = replace(ROWS, scale=lambda a: np.where(a == 0, ONE, a * _INVERSE), scaled=lambda x, s: x / s)
+    report = judge(kernel, quick=True, only="quantize/*/zero-block")
+    assert [f.judged_against for f in report.formats] == ["torchao-0.18/fp8-row/torch-cuda"]
+    assert [r.verdict for r in report.requirements] == ["pass"]

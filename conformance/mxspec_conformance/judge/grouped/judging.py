@@ -37,9 +37,9 @@ _ROWS, _MATRICES, _MOST = 97, 11, 1 << 30
 
 
 def judge_grouped(
-    session: TargetSession, name: str, grouped: GroupedProduct, wanted: Wanted = EVERYTHING
+    session: TargetSession, name: str, grouped: GroupedProduct, wanted: Wanted = EVERYTHING, before: Sequence[Answered] = ()
 ) -> tuple[list[Requirement], FormatResult]:
-    """The requirements of one grouped product, and what it is like."""
+    """The requirements of one grouped product, and what it is like. before: as of `judge_product`."""
     capabilities = session.capabilities
     declared, scorecard = bool(capabilities.accumulator), Scorecard(OPERATION, name, wanted)
     judged = ACCUMULATORS[capabilities.accumulator or DEFAULT_ACCUMULATOR]
@@ -47,7 +47,8 @@ def judge_grouped(
     if any(x.output is None and x.answer.is_refusal and not is_limit(x, asked) for x in asked):
         sized = SizeWatch(session, grouped).see_refusal()
         if sized is not None:
-            return judge_grouped(sized, name, grouped, wanted)
+            return judge_grouped(sized, name, grouped, wanted, [x for x in asked if x.output is not None])
+    asked = [*before, *asked]
     contracts = list_asked(grouped, capabilities.contract)
     contract = find_contract(asked, contracts, judged)
     wrong = [x for x in asked if not x.is_right(judged, contract)]
