@@ -60,7 +60,7 @@ def describe_check(name: str, judged: dict[str, Any], identified: list[dict[str,
     for requirement in judged["requirements"]:
         requirement["failing_cases"] = requirement["failing_cases"][:_KEPT]
         if requirement["first"] is not None and len(json.dumps(requirement["first"])) > _MOST_BYTES:
-            requirement["first"]["product"] = None
+            requirement["first"].pop("product", None)
     return {"schema": SCHEMA, "target": name, "about": find_about(name), "check": judged, "identify": identified}
 
 
