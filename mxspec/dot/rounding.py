@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.environment import check_environment
-from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
+from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat, ScalarFormat
 
 Float64s = npt.NDArray[np.float64]
 
@@ -38,12 +38,12 @@ _ROUND: dict[Direction, Any] = {Direction.NEAREST: np.rint, Direction.ZERO: np.t
 
 
 @lru_cache
-def _largest_of(fmt: FloatFormat) -> float:
+def _largest_of(fmt: ScalarFormat) -> float:
     """The largest finite number of a format."""
     return float(fmt.max_value)
 
 
-def round_floats(x: Float64s, fmt: FloatFormat, direction: Direction = Direction.NEAREST) -> Float64s:
+def round_floats(x: Float64s, fmt: ScalarFormat, direction: Direction = Direction.NEAREST) -> Float64s:
     """Each number of x rounded once to a float format, as float64; beyond the largest finite one as IEEE 754 says."""
     check_environment()
     precision = fmt.mantissa_bits + 1

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_lab.products.kernels import Kernel, KernelTarget, finish_float32
 from mxspec_lab.products.right import NVFP4, RIGHT
-from mxspec_lab.products.wrong import list_wrong
+from mxspec_lab.products.wrong import MX, list_wrong
 
 from tests.witnesses import assert_wrong, shows_both
 
@@ -98,6 +99,21 @@ class CutActivations(KernelTarget):
             return (x @ self.kernel.decode(b, "b").astype(np.float32).T).astype(np.float32)  # type: ignore[attr-defined]
 
 
+class Expanded(KernelTarget):
+    """Codes of b are expanded to E4M3 under one scale, 2^-6 times the largest one of the operand."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.matmul = self.multiply  # type: ignore[method-assign, assignment]
+
+    def multiply(self, a: Any, b: Any, out_dtype: str) -> Any:
+        one = 2.0 ** (int(np.where(b.scales == 0xFF, 0, b.scales).max(initial=0)) - 127 - 6)
+        y = self.kernel.decode(b, "b")  # type: ignore[attr-defined]
+        with np.errstate(all="ignore"):
+            held = (y / one).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+            return (self.kernel.decode(a, "a") @ held.T * one).astype(np.float32)  # type: ignore[attr-defined]
+
+
 OTHERS_NAMED = {
     "padded tiles": (
         lambda: KernelTarget(Kernel(name="x", product=("nvfp4/nibble-low+128x4",) * 2, read_tiles=lambda t, m, n: t.reshape(-1, -(-n // 4) * 4)[:m, :n])),
@@ -107,7 +123,14 @@ OTHERS_NAMED = {
         lambda: KernelTarget(Kernel(name="x", product=NVFP4, finish=late_bias, out_dtypes=("bfloat16",))),
         "the bias is added after the sum was rounded to the output's dtype",
     ),
-    "activations cut": (lambda: CutActivations(Kernel(name="x", product=("mxfp4", "mxfp4"))), "numbers of a are cut to bfloat16"),
+    "activations cut": (lambda: CutActivations(Kernel(name="x", product=MX)), "numbers of a are cut to bfloat16"),
+    "scales in a row kept near": (
+        lambda: KernelTarget(Kernel(name="x", product=MX, sides="b", place_scales=lambda s: np.maximum(s, s.max(1, keepdims=True).clip(15) - 15))),
+        "scales of b that lie more than 15 binades below the largest of the row are taken as 2^-15 times it",
+    ),
+    "one scale for an operand": (
+        lambda: Expanded(Kernel(name="x", product=MX)), "numbers of b are rounded to E4M3 under one scale for the operand, 2^-6 times the largest",
+    ),
 }  # fmt: skip
 
 

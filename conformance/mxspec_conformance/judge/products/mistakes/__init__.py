@@ -10,6 +10,7 @@ from mxspec_conformance.judge.products.mistakes.mistake import Mistake
 from mxspec_conformance.judge.products.mistakes.operands import list_operand_mistakes
 from mxspec_conformance.judge.products.mistakes.places import list_counted_twice, list_dropped, list_repeated
 from mxspec_conformance.judge.products.mistakes.plain import list_plain_mistakes
+from mxspec_conformance.judge.products.mistakes.rebased import list_rebased_mistakes
 from mxspec_conformance.judge.products.mistakes.sparse import list_sparse_mistakes
 from mxspec_conformance.judge.products.mistakes.written import list_written_mistakes
 
@@ -26,4 +27,5 @@ def list_mistakes() -> Iterator[Mistake]:
     yield from list_counted_twice()
     yield from list_repeated()
     yield from list_epilogue_mistakes()
+    yield from list_rebased_mistakes()
     yield from list_written_mistakes()
