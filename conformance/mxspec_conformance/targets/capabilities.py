@@ -472,6 +472,7 @@ def read_layouts(spec: str, what: str, given: Iterable[str], formats: Iterable[s
     Raises:
         TargetError: A name that is none of these, or two for the same part.
     """
+    formats = tuple(formats)
     widths = {get_block(f).element.bits for f in formats}
     alone = [x for x in list_layouts() if len(x.fields) == 1]
     codes = [x for x in alone if x.main.part is Part.CODES and x.main.packing.width in widths and (is_dense(x) or not dense)]
@@ -482,7 +483,8 @@ def read_layouts(spec: str, what: str, given: Iterable[str], formats: Iterable[s
     names = tuple(given)
     if unknown := [name for name in names if name not in known]:
         allowed = ", ".join((UNPACKED, *(x.name for x in (*codes, *scales) if x is not plain)))
-        raise TargetError(f"{spec}: {what} names {unknown[0]!r}; allowed for {', '.join(formats)} are {allowed}")
+        whose = f"allowed for {', '.join(formats)} are {allowed}" if formats else "it has no block formats; rename what is not meant for mxspec"
+        raise TargetError(f"{spec}: {what} names {unknown[0]!r}; {whose}")
     of_scales = {x.name for x in scales}
     parts = [[known[n] for n in names if (known[n] in of_scales) is which] for which in (False, True)]
     if twice := next((names for names in parts if len(names) > 1), None):
