@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mxspec_conformance.judge.products.judging import find_rule
+from mxspec_conformance.judge.products.naming import find_rule
 from mxspec_lab.products.kernels import OUTPUTS, element_table, finish_float32, scale_table
 from mxspec_lab.products.kinds import scatter
 

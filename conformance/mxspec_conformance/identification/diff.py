@@ -15,8 +15,8 @@ from mxspec.acceptance import fold_zeros
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY
 from mxspec.formats import BLOCKS, BlockFormat, get_rows
 from mxspec_conformance.judge.choosing import require_formats
+from mxspec_conformance.judge.products.asked import Asked, ask_cases
 from mxspec_conformance.judge.products.cases import list_cases
-from mxspec_conformance.judge.products.judging import Asked, ask_cases
 from mxspec_conformance.judge.quantize import count_failing
 from mxspec_conformance.judge.shapes import fit_session
 from mxspec_conformance.observations.bisection import NoAnswer

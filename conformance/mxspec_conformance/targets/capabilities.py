@@ -483,7 +483,9 @@ def read_layouts(spec: str, what: str, given: Iterable[str], formats: Iterable[s
     names = tuple(given)
     if unknown := [name for name in names if name not in known]:
         allowed = ", ".join((UNPACKED, *(x.name for x in (*codes, *scales) if x is not plain)))
-        whose = f"allowed for {', '.join(formats)} are {allowed}" if formats else "it has no block formats; rename what is not meant for mxspec"
+        whose = (
+            f"allowed for {', '.join(formats)} are {allowed}" if formats else "it has no block formats; rename what is not meant for mxspec"
+        )
         raise TargetError(f"{spec}: {what} names {unknown[0]!r}; {whose}")
     of_scales = {x.name for x in scales}
     parts = [[known[n] for n in names if (known[n] in of_scales) is which] for which in (False, True)]

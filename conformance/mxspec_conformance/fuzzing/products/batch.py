@@ -11,8 +11,8 @@ import numpy as np
 from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.fuzzing.subject import Coverage, Result, note_no_answer
+from mxspec_conformance.judge.products.asked import Asked, call_case
 from mxspec_conformance.judge.products.cases import ProductCase
-from mxspec_conformance.judge.products.judging import Asked, call_case
 from mxspec_conformance.judge.products.reference import allow
 from mxspec_conformance.observations.bisection import NoAnswer
 from mxspec_conformance.targets.errors import CallError, FailureKind

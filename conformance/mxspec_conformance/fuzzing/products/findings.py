@@ -16,10 +16,12 @@ from mxspec_conformance.fuzzing.products.draw import draw_products
 from mxspec_conformance.fuzzing.products.job import ProductJob
 from mxspec_conformance.fuzzing.subject import Dependence, Finding, Progress, Reduced
 from mxspec_conformance.judge.explanation import DEVIATING, Cause, Explanation
+from mxspec_conformance.judge.products.asked import Asked, ask_case, ask_cases
 from mxspec_conformance.judge.products.cases import list_cases
+from mxspec_conformance.judge.products.classes import find_class
 from mxspec_conformance.judge.products.editing import find_used
-from mxspec_conformance.judge.products.judging import Asked, ask_case, ask_cases, find_class, name_mistakes, naming_contract
 from mxspec_conformance.judge.products.mistakes import list_mistakes
+from mxspec_conformance.judge.products.naming import name_mistakes, naming_contract
 from mxspec_conformance.judge.products.shrinking import Wrong, describe_places, describe_wrong, find_wrong, shrink_product
 from mxspec_conformance.judge.products.stored import StoredProduct
 from mxspec_conformance.targets.product_sizes import find_sizes

@@ -26,9 +26,11 @@ from mxspec_conformance.fuzzing.subject import (
     count_findings,
     judge_answers,
 )
+from mxspec_conformance.judge.products.asked import ask_case, ask_cases
 from mxspec_conformance.judge.products.calls import OPERATION
 from mxspec_conformance.judge.products.cases import list_cases
-from mxspec_conformance.judge.products.judging import ask_case, ask_cases, list_asked, list_fitting, list_products
+from mxspec_conformance.judge.products.classes import list_asked, list_fitting
+from mxspec_conformance.judge.products.judging import list_products
 from mxspec_conformance.judge.products.reference import allow, refer_case
 from mxspec_conformance.judge.products.stored import read_product, store_product
 from mxspec_conformance.observations.bisection import NoAnswer

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, Accumulator, OperandContract
+from mxspec_conformance.judge.products.asked import Asked
 from mxspec_conformance.judge.products.cases import EVERY, FIRST, ProductCase
 from mxspec_conformance.judge.products.draw import takes_tensor_scale
 from mxspec_conformance.judge.products.editing import take_rows
-from mxspec_conformance.judge.products.judging import Asked
 from mxspec_conformance.judge.products.making import ListCases, Maker
 from mxspec_conformance.judge.products.shrinking import Wrong, find_wrong
 from mxspec_conformance.targets.capabilities import Capabilities

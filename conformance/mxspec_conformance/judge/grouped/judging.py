@@ -14,9 +14,11 @@ from mxspec_conformance.judge.grouped.cases import MANY, OPERATION, Answered, Gr
 from mxspec_conformance.judge.grouped.mistakes import name_mistakes
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history, judge_nothing
 from mxspec_conformance.judge.invariance.reach import LOCAL
-from mxspec_conformance.judge.products import judging as products
+from mxspec_conformance.judge.products import naming as products
+from mxspec_conformance.judge.products.asked import is_limit
+from mxspec_conformance.judge.products.classes import find_class, find_contract, list_asked
 from mxspec_conformance.judge.products.editing import take_rows
-from mxspec_conformance.judge.products.judging import ROUNDED, describe_answers, find_class, find_contract, is_limit, list_asked
+from mxspec_conformance.judge.products.judging import ROUNDED, describe_answers
 from mxspec_conformance.judge.products.making import Maker
 from mxspec_conformance.judge.products.shrinking import describe_places, describe_wrong
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally

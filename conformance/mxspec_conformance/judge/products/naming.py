@@ -1,0 +1,128 @@
+"""Naming what is wrong: a known mistake, or what the wrong calls have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mxspec.dot import EXACTLY, Accumulator, OperandContract
+from mxspec_conformance.judge.explanation import Cause, Explanation
+from mxspec_conformance.judge.products.asked import Asked
+from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
+from mxspec_conformance.judge.products.mistakes.mistake import pick_places
+from mxspec_conformance.judge.products.reference import allow, round_exactly
+from mxspec_conformance.judge.tally import Tally
+from mxspec_conformance.results.report import FormatResult
+from mxspec_conformance.targets.operands import OperandKind, Product
+
+#: Topics of NaN and infinities.
+_SPECIAL = ("nan", "inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the sizes of all wrong calls have in common, and those of few right ones: of m, n or k (0, 1, 2) something holds."""
+
+    parts: tuple[tuple[int, str, Callable[[int], bool]], ...]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return "where " + " and ".join(f"{'mnk'[axis]} {words}" for axis, words, _ in self.parts)
+
+    def holds(self, x: Asked) -> bool:
+        """Whether a call is such."""
+        return all(test(x.size[axis]) for axis, _, test in self.parts)
+
+
+_TILES = (2, 4, 8, 16, 32, 64, 128, 256)
+#: Of one size.
+_RULES: tuple[tuple[str, Callable[[int], bool]], ...] = (
+    ("is 1", lambda size: size == 1),
+    *((f"is less than {t}", lambda size, t=t: size < t) for t in _TILES),
+    *((f"is more than {t}", lambda size, t=t: size > t) for t in _TILES),
+    *((f"is no multiple of {t}", lambda size, t=t: size % t > 0) for t in _TILES),
+)  # fmt: skip
+#: A rule says something if it holds for no more right calls than one in so many calls, and one in so many right ones.
+_RARE, _FEW = 16, 4
+
+
+def find_rule(wrong: Sequence[Asked], right: Sequence[Asked]) -> Rule | None:
+    """The rule that holds for every wrong call and the fewest right ones; of two sizes, where none of one size is rare enough."""
+    rules = [Rule(((axis, *rule),)) for rule in _RULES for axis in range(3)]
+    holding = [rule for rule in rules if len(wrong) > 1 and all(map(rule.holds, wrong))]
+    pairs = [Rule(a.parts + b.parts) for a in holding for b in holding if a.parts[0][0] < b.parts[0][0]]
+    for some in (holding, pairs):
+        few, rule = min(((sum(map(r.holds, right)), r) for r in some), key=lambda found: found[0], default=(len(right), None))
+        if few * _RARE <= len(wrong) + len(right) and few * _FEW <= len(right):
+            return rule
+    return None
+
+
+#: What wrong outputs look like: of them, and of right ones in their place.
+_LOOKS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    ("what is wrong is zero, as if it were not written", lambda y, right: y == 0),
+    ("what is wrong is NaN, as if a NaN of another place reached it", lambda y, right: np.isnan(y)),
+    ("what is wrong is twice what it should be", lambda y, right: y == 2 * right),
+    ("what is wrong has the other sign", lambda y, right: y == -right),
+)
+
+
+def describe_common(
+    result: FormatResult, wrong: Sequence[Asked], right: Sequence[Asked], rule: Rule | None, tallies: Sequence[Tally],
+    accumulator: Accumulator, contract: OperandContract,
+) -> None:  # fmt: skip
+    """Enter what all wrong calls have in common, where no mistake is known that gives them, and whether calls depend on each other."""
+    if wrong and not result.deviations:
+        with np.errstate(all="ignore"):
+            allowed = [(x.output, allow(x.refer(contract), x.case, accumulator)) for x in wrong]
+            pairs = [(y[~due.accepts(y)].astype(np.float64), due.low[~due.accepts(y)]) for y, due in allowed]
+            result.deviations += [text for text, looks in _LOOKS if all(looks(*pair).all() for pair in pairs)]
+        if rule is not None:
+            result.deviations.append(
+                f"all {len(wrong)} wrong calls are ones {rule.text}, and of {len(right)} right ones {sum(map(rule.holds, right))}"
+            )
+    if any(tally.topic == "state" and tally.failing for tally in tallies):
+        result.deviations.append("the answer depends on earlier calls, or on others at the same time")
+
+
+def _may_show(mistake: Mistake, x: Asked, accumulator: Accumulator, contract: OperandContract) -> bool:
+    """Whether the outputs are the mistake's, or it changes none of them."""
+    right = round_exactly(x.refer(contract), x.case)
+    return any(mistake.fits(x.case, output, accumulator, contract) for output in (x.output, right))
+
+
+def name_mistakes(
+    wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator, contract: OperandContract = EXACTLY
+) -> dict[int, frozenset[Explanation]]:
+    """For each wrong case the mistakes that explain it and all others of its topic, and would have shown in no right one."""
+    by_topic: dict[str, list[Asked]] = {}
+    for x in wrong:
+        by_topic.setdefault(x.case.topic, []).append(x)
+    mistakes = list(list_mistakes())
+    named: dict[int, frozenset[Explanation]] = {}
+    for topic, group in by_topic.items():
+        left = mistakes
+        special = topic in _SPECIAL
+        # Whether what is left out or read wrongly meets a NaN is another question than what it does to numbers.
+        others, unlike = ([x for x in cases if x.case.topic == topic or x.case.topic not in _SPECIAL] for cases in (right, wrong))
+        for x in sorted(group, key=lambda x: x.output.size * x.case.a.shape[1]):
+            with np.errstate(all="ignore"):
+                first = pick_places(~allow(x.refer(contract), x.case, accumulator).accepts(x.output))
+                left = [m for m in left if m.explains(x.case, x.output, accumulator, contract, first=first)]
+        with np.errstate(all="ignore"):
+            left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in others)]
+            # What becomes of every output, or shows in no number alone, would show in the wrong cases of other topics, too.
+            left = [m for m in left if (m.outputs is None and not special) or all(_may_show(m, x, accumulator, contract) for x in unlike)]
+        explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
+        named |= {id(x): explained for x in group}
+    return named
+
+
+def naming_contract(product: Product, contract: OperandContract) -> OperandContract:
+    """The contract under which mistakes are looked for: codes of an affine side become numbers by it; of sides with scales a
+    mistake shows in numbers that nothing rounds, and plain ones are rounded only where that is declared."""
+    return contract if contract.plain or OperandKind.AFFINE in (product.a.kind, product.b.kind) else EXACTLY
