@@ -9,6 +9,6 @@ ARRAYS, DEVICE, LAYOUT = "torch", "cuda", ["128x4"]
 FUSED, DTYPES = ["rmsnorm-mxfp8_e4m3"], ["bfloat16"]
 
 
-def quantize_fused(x, function, fmt, *, weight, eps):
+def quantize_fused(x, function, fmt, weight=None, eps=1e-6):
     _, codes, scales = rmsnorm_mxfp8(x, weight, eps)
     return codes.view(torch.uint8), scales

@@ -15,6 +15,4 @@ def grouped_matmul(a, b, groups, form, out_dtype):
     experts = groups.reshape(-1, BLOCK).amax(1).clamp(min=0)  # the kernel has no tiles of padding alone
     order, count = torch.arange(rows, device=device, dtype=torch.int32), torch.tensor([rows], device=device)
     codes = [x.codes.view(torch.float8_e4m3fn) for x in (a, b)]
-    return _grouped_gemm_mxfp8(
-        codes[0], a.scales, codes[1], b.scales, order, experts, count, rows, 1, BLOCK, getattr(torch, out_dtype), 1
-    )
+    return _grouped_gemm_mxfp8(codes[0], a.scales, codes[1], b.scales, order, experts, count, rows, 1, BLOCK, getattr(torch, out_dtype), 1)
