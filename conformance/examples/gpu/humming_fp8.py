@@ -25,7 +25,7 @@ def prepare(b):
     scales = {"weight_scale_inv" if SCALES == "checkpoint" else "weight_scale": b.scales}
     if SCALES == "mx":
         scales["weight_scale"] = b.scales.view(torch.float8_e8m0fnu)
-    layer.load_from_tensors({"weight": b.codes.view(torch.float8_e4m3fn if SCALES == "checkpoint" else torch.int32), **scales})
+    layer.load_from_tensors({"weight": b.codes.clone().view(torch.float8_e4m3fn if SCALES == "checkpoint" else torch.int32), **scales})
     layer.transform()
     return layer
 

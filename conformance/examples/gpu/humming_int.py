@@ -26,8 +26,8 @@ def prepare(b):
         layer.load_from_tensors({"qweight": words.reshape(shape), "scales": b.scales, "qzeros": zeros.reshape(k // 128, n // 8)})
     else:
         codes = b.zeros.int().reshape(n * BITS // 32, 32 // BITS, k // 128)
-        zeros = (codes << BITS * torch.arange(32 // BITS, device="cuda")[:, None]).sum(1).int()
-        layer.load_from_tensors({"weight": b.codes.view(torch.int32), "weight_scale": b.scales, "zero_point": zeros})
+        zeros = (codes << BITS * torch.arange(32 // BITS, device=codes.device)[:, None]).sum(1).int()
+        layer.load_from_tensors({"weight": b.codes.clone().view(torch.int32), "weight_scale": b.scales, "zero_point": zeros})
     layer.transform()
     return layer
 
