@@ -1,0 +1,23 @@
+"""humming-kernels: the quantizers of rows."""
+
+import humming
+import torch
+from humming.ops import process_input
+
+NAME, VERSION = "humming-quantize", humming.__version__
+ARRAYS, DEVICE, DTYPES = "torch", "cuda", ["bfloat16", "float16", "float32"]
+GROUPS = {
+    "fp8_e4m3-128-f32": ("float8e4m3", 128, "float32"),
+    "mxfp8_e4m3": ("float8e4m3", 32, "float8e8m0"),
+    "mxfp8_e5m2": ("float8e5m2", 32, "float8e8m0"),
+}
+FORMATS = [*GROUPS, "fp8_e4m3-row-f32"]
+
+
+def quantize(x, fmt):
+    if fmt == "fp8_e4m3-row-f32":
+        codes, _, scales = process_input(x, quant_mode="dynamic_token", quant_dtype="float8e4m3")
+        return codes.view(torch.uint8), scales
+    dtype, size, scale = GROUPS[fmt]
+    codes, scales, _ = process_input(x, quant_mode="dynamic_group", quant_dtype=dtype, quant_group_size=size, group_scale_dtype=scale)
+    return codes.view(torch.uint8), scales if scale == "float32" else scales.view(torch.uint8)[:, : x.shape[1] // size]
