@@ -141,3 +141,22 @@ def test_a_fused_addition_rounds_once() -> None:
     unit = dot.get_accumulator("float32-nearest")
     assert dot.simulate_product(a, b, unit)[0, 0] == float(x * x) - 1
     assert dot.simulate_product(a, b, unit, fused=True)[0, 0] == float(x) ** 2 - 1
+
+
+def experts(a: Any, b: Any, groups: Any, form: str, out_dtype: str) -> Any:
+    """Experts whose matrices have a float32 scale for 128 rows and 128 columns."""
+    x = a.codes.view(E4M3).astype(np.float32) * np.repeat(a.scales, 128, axis=-1)
+    scales = np.repeat(np.repeat(b.scales, 128, axis=-1), 128, axis=-2)[:, : b.shape[1]]
+    w = b.codes.view(E4M3).astype(np.float32) * scales
+    return np.concatenate([rows @ m.T for rows, m in zip(np.split(x, np.cumsum(groups)[:-1]), w, strict=True)])
+
+
+def test_experts_have_scales_of_tiles() -> None:
+    grouped = {"a": "fp8_e4m3-128-f32", "b": "fp8_e4m3-128-f32/128x128", "form": "counts"}
+
+    def swapped(a: Any, b: Any, *more: Any) -> Any:
+        return experts(a, SimpleNamespace(codes=b.codes, scales=np.roll(b.scales, 1, axis=0), shape=b.shape), *more)
+
+    right, wrong = (SimpleNamespace(NAME="fp8", VERSION="1", GROUPED=grouped, grouped_matmul=run) for run in (experts, swapped))
+    assert not failing(right)
+    assert "position" in failing(wrong)

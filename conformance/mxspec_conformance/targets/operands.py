@@ -162,11 +162,12 @@ class Numbers:
 
 
 def share_scales(scales: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Scales [rows, blocks] of which 128 rows share one: of the tile's rows the first that differs from its first one has it."""
+    """Scales [..., rows, blocks] of which 128 rows share one: of the tile's rows the first that differs from its first one has it."""
     shared = scales.copy()
-    for start in range(0, len(scales), 128):
-        tile = scales[start : start + 128]
-        shared[start : start + 128] = tile[np.argmax(tile != tile[:1], axis=0), np.arange(tile.shape[1])]
+    for start in range(0, scales.shape[-2], 128):
+        tile = scales[..., start : start + 128, :]
+        chosen = np.argmax(tile != tile[..., :1, :], axis=-2)[..., None, :]
+        shared[..., start : start + 128, :] = np.take_along_axis(tile, chosen, axis=-2)
     return shared
 
 
