@@ -10,28 +10,32 @@ from gptqmodel.version import __version__
 WEIGHTS = os.environ.get("WEIGHTS", "int4")
 NAME, VERSION = f"gptqmodel-marlin-{WEIGHTS}", __version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
-LAYOUTS = {
-    "int4": "int4-g128-zero-bfloat16/awq+awq-zeros+transposed",
-    "mxfp4": "mxfp4/marlin+marlin-scales-mxfp4",
-    "nvfp4": "nvfp4/marlin+marlin-scales-nvfp4",
-}
+LAYOUTS = {"int4": "int4-g128-zero-bfloat16/awq+awq-zeros+transposed", "mxfp4": "mxfp4/marlin+marlin-scales-mxfp4", "nvfp4": "nvfp4/marlin"}
 OPERANDS = {"a": "bfloat16", "b": LAYOUTS[WEIGHTS]}
 PRODUCT_SHAPES = {"n": 64, "k": 128}
+
+
+def store_scales(scales, n, k):
+    """NVFP4's scales as Marlin reads them: 2^7 times as large in float16, of which the sign is left out and the upper byte kept."""
+    permuted = marlin.marlin_permute_scales(scales.view(torch.float8_e4m3fn).half().T.contiguous(), k, n, 16)
+    words = permuted.reshape(-1, 4)[:, [0, 2, 1, 3]].reshape(k // 16, n) * 128
+    return (words.contiguous().view(torch.int16) << 1).view(torch.float8_e4m3fn)[:, 1::2].contiguous()
 
 
 def prepare(b):
     n, k = b.shape
     words = b.codes.clone().view(torch.int32)
     workspace = marlin.marlin_make_workspace_new(words.device)
-    if WEIGHTS != "int4":
-        # A bfloat16 kernel reads codes and scales without their biases: 2^119 is missing from those of NVFP4.
-        tensor_scale = (1.0 if b.tensor_scale is None else float(b.tensor_scale)) * 2.0**119
-        scale = None if WEIGHTS == "mxfp4" else torch.tensor([tensor_scale], dtype=torch.float32, device="cuda")
-        dtype, size = (torch.float8_e8m0fnu, 32) if WEIGHTS == "mxfp4" else (torch.float8_e4m3fn, 16)
-        return words.reshape(k // 16, 2 * n), b.scales.clone().view(dtype).reshape(k // size, n), scale, workspace, n, k
-    words = marlin.awq_marlin_repack(words.reshape(k, n // 8), k, n, 4, dtype=torch.bfloat16)
-    zeros = marlin.awq_to_marlin_zero_points(b.zeros.clone().view(torch.int32).reshape(k // 128, n // 8), k // 128, n, 4)
-    return words, marlin.marlin_permute_scales(b.scales, k, n, 128), zeros, workspace, n, k
+    if WEIGHTS == "int4":
+        words = marlin.awq_marlin_repack(words.reshape(k, n // 8), k, n, 4, dtype=torch.bfloat16)
+        zeros = marlin.awq_to_marlin_zero_points(b.zeros.clone().view(torch.int32).reshape(k // 128, n // 8), k // 128, n, 4)
+        return words, marlin.marlin_permute_scales(b.scales, k, n, 128), zeros, workspace, n, k
+    words = words.reshape(k // 16, 2 * n)
+    if WEIGHTS == "mxfp4":
+        return words, b.scales.clone().view(torch.float8_e8m0fnu).reshape(k // 32, n), None, workspace, n, k
+    # Its bfloat16 kernel reads codes and scales without their biases, which lack 2^126 and hold 2^7.
+    tensor_scale = (1.0 if b.tensor_scale is None else float(b.tensor_scale)) * 2.0**119
+    return words, store_scales(b.scales, n, k), torch.tensor([tensor_scale], device=words.device), workspace, n, k
 
 
 def matmul(a, b, out_dtype):

@@ -1,4 +1,4 @@
-"""humming-kernels: bfloat16 rows with integer weights: METHOD=awq, gptq (zero points minus one), int4 and int8 of its own."""
+"""humming-kernels: bfloat16 rows with integer weights: METHOD=awq, gptq (zero points minus one), gptq_v2, int4 and int8 of its own."""
 
 import os
 
@@ -9,11 +9,12 @@ from humming.layer import HummingLayer
 METHOD = os.environ.get("METHOD", "awq")
 NAME, VERSION = f"humming-{METHOD}", humming.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
-LAYOUTS = {"awq": "/awq+awq-zeros+transposed", "gptq": "/gptq+gptq-v1-zeros+transposed"}
+LAYOUTS = {"awq": "/awq+awq-zeros+transposed", "gptq": "/gptq+gptq-v1-zeros+transposed", "gptq_v2": "/gptq+gptq-v2-zeros+transposed"}
 BITS = 8 if METHOD == "int8" else 4
 OPERANDS = {"a": "bfloat16", "b": f"int{BITS}-g128-zero-bfloat16" + LAYOUTS.get(METHOD, "/words")}
 OWN = {"quant_method": "humming", "dtype": f"uint{BITS}", "group_size": 128, "has_zero_point": True}
-CONFIGS = {"awq": {"quant_method": "awq"}, "gptq": {"quant_method": "gptq", "sym": False}}
+GPTQ = {"quant_method": "gptq", "sym": False}
+CONFIGS = {"awq": {"quant_method": "awq"}, "gptq": GPTQ, "gptq_v2": GPTQ}
 
 
 def prepare(b):

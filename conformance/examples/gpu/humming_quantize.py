@@ -5,7 +5,7 @@ import torch
 from humming.ops import process_input
 
 NAME, VERSION = "humming-quantize", humming.__version__
-ARRAYS, DEVICE, DTYPES = "torch", "cuda", ["bfloat16", "float16", "float32"]
+ARRAYS, DEVICE, DTYPES = "torch", "cuda", ["bfloat16", "float32"]
 GROUPS = {
     "fp8_e4m3-128-f32": ("float8e4m3", 128, "float32"),
     "mxfp8_e4m3": ("float8e4m3", 32, "float8e8m0"),
