@@ -37,7 +37,9 @@ def judge_whole_call(
 ) -> None:
     """Enter one product of block-scaled sides, where the target's arrays lie on a GPU that this machine has."""
     sides = product.a, product.b
-    if contract != EXACTLY or any(side.kind is not OperandKind.BLOCK or side.sparsity is not None for side in sides):
+    if contract != EXACTLY or not all(
+        side.kind is OperandKind.BLOCK and side.sparsity is None and side.block.scale.bits <= 8 for side in sides
+    ):
         return
     oracle = find_oracle(session.capabilities)
     if oracle is None:
