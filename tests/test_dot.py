@@ -297,3 +297,10 @@ def test_a_tensor_is_an_operand() -> None:
     assert (given.values == wanted.values).all()
     u = mxspec.BlockTensor.from_codes(t.codes, t.scales, "nvfp4", profile="nvfp4-exact", tensor_scale=decode)
     assert (dot.matmul(u, u) == dot.matmul(wanted, wanted)).all()
+
+
+@pytest.mark.parametrize("name", ["fused-f13-32", "fused-f13-32-promoted-128", "fused-f13-16"])
+def test_a_product_that_is_zero_aligns_nothing(name: str) -> None:
+    """Aligned at 2^2, as a zero next to 448 would be, 13 bits end above 2^-12."""
+    a, b = np.array([[0, 2.0**-6]], ml_dtypes.float8_e4m3fn), np.array([[448, 2.0**-6]], ml_dtypes.float8_e4m3fn)
+    assert dot.simulate_product(dot.plain_factor(a), dot.plain_factor(b), ACCUMULATORS[name]) == 2.0**-12

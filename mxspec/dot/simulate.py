@@ -104,7 +104,7 @@ class GroupStep:
     start: int
     stop: int
     products: Float64s
-    #: Exponent at which each product is aligned.
+    #: Exponent at which each product is aligned; of a zero the class's least one.
     exponents: npt.NDArray[np.int64]
     #: The largest exponent of the step, that of the running sum among them.
     top: npt.NDArray[np.int64]
@@ -130,6 +130,7 @@ def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
         with np.errstate(invalid="ignore"):
             products = a.values[:, None, part] * b.values[None, :, part]
         exponents = a.exponents[:, None, part].astype(np.int64) + b.exponents[None, :, part]
+        exponents = np.where(products == 0, unit.least, exponents)  # a product that is zero aligns nothing
         own = np.where(total == 0, unit.least, np.maximum(np.frexp(np.where(np.isfinite(total), total, 0))[1] - 1, unit.least))
         top = np.maximum(exponents.max(axis=-1), own)
         place = top - unit.fraction

@@ -182,6 +182,9 @@ KINDS = (
     Kind("mutants/products.json", "python -m mxspec_lab.products.run --json {file} --markdown reports/mutants/{name}.md", "6 min", of_products),
     Kind("mutants/acceptance.json", "python -m mxspec_lab.products.acceptance --json {file} --page reports/acceptance.md", "2 min"),
     Kind("products/*.json", "python tests/peers/products_peers.py {name}", "20 s and the library"),
+    Kind("elements/verifloat.json", "python -m tests.peers.elements_verifloat --json {file}", "10 s, verifloat and Python 3.12"),
+    Kind("sums/fpsan.json", "python tests/peers/products_fpsan.py run FOLDER {file}", "1 min on an NVIDIA GPU, kernels built by Triton 3.8 or later"),
+    Kind("sums/mmaemu.json", "python -m tests.peers.products_mmaemu --json {file}", "4 min, mmaemu and torch"),
     Kind("sparse/torch.json", "python tests/peers/sparse_torch.py --json {file}", "20 s and an environment with torch"),
     Kind(
         "sparse/torch-check.json", "mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json {file}",
