@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import count
 from typing import Any
 
 import ml_dtypes
@@ -19,6 +21,7 @@ from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.targets.product_fitting import SizedSession, SizeWatch, fit_product
 from mxspec_conformance.transports.in_process import InProcessSession
 
+from tests import grouped_kernels
 from tests.judge.product_target import FP4, multiply, read
 
 BFLOAT16 = ml_dtypes.bfloat16
@@ -176,6 +179,56 @@ def test_prepared_operands_of_two_shapes_are_two() -> None:
 
     report = _judge(Prepared(lambda m, n, k: n % 128 or k % 64))
     assert report.formats[0].behaviour["sizes"].endswith("PRODUCT_SHAPES = {'n': 128, 'k': 64}")
+
+
+def test_grouped_sizes_are_found_one_axis_at_a_time() -> None:
+    """The smallest call that is tried has the size in question, and not a larger one that its multiples divide."""
+    right = grouped_kernels.build("offsets")
+    multiply = right.grouped_matmul
+
+    def refuse(a: Any, b: Any, *args: Any, **options: Any) -> Any:
+        if b.shape[1] % 16 or b.shape[2] % 128:
+            raise ValueError(b.shape)
+        return multiply(a, b, *args, **options)
+
+    right.grouped_matmul = refuse
+    report = check(right, quick=True)
+    assert all(r.verdict is Verdict.PASS for r in report.requirements), [(r.id, r.note) for r in report.requirements]
+    assert report.formats[0].behaviour["sizes"].startswith("takes n in multiples of 16 and k in multiples of 128 ")
+
+
+def test_sizes_are_found_in_the_dtype_that_a_product_has() -> None:
+    """One product writes float16, the other bfloat16: each is judged in the sizes that it takes."""
+    kernel = Kernel(lambda m, n, k: n % 64 > 0, OUT_DTYPES=("float16", "bfloat16"))
+    multiply = kernel.matmul
+
+    def answer(a: Any, b: Any, out_dtype: str) -> Any:
+        if out_dtype == "float16":
+            raise NotImplementedError
+        return multiply(a, b, out_dtype)
+
+    kernel.matmul = answer  # type: ignore[method-assign]
+    report = _judge(kernel)
+    assert {r.verdict for r in report.requirements} <= {Verdict.PASS, Verdict.UNSUPPORTED}
+    assert "n in multiples of 64" in report.formats[0].behaviour["sizes"]
+
+
+def test_parts_that_are_added_in_any_order_are_no_memory() -> None:
+    """Rounded parts whose order changes from call to call: sums are wrong, and no call depends on an earlier one."""
+    kernel, calls = Kernel(cut=lambda m, n, k: [k // 4 // 32 * 32, k // 2 // 32 * 32] if k > 64 else []), count()
+
+    def multiply_parts(a: Any, b: Any, out_dtype: str) -> Any:
+        x, w = a.astype(np.float64), read(b)
+        ends = kernel.cut(len(x), *w.shape)
+        parts = [multiply(x[:, i:j], w[:, i:j]).astype(BFLOAT16) for i, j in zip([0, *ends], [*ends, w.shape[1]], strict=True)]
+        turned = np.roll(np.stack(parts), next(calls), axis=0)
+        with np.errstate(all="ignore"):
+            return reduce(lambda y, part: (y.astype(np.float32) + part).astype(BFLOAT16), turned)
+
+    kernel.matmul = multiply_parts  # type: ignore[method-assign]
+    deviations = check(kernel, only="matmul/*/*").formats[0].deviations
+    assert any(d.startswith("equal calls return different bits") for d in deviations), deviations
+    assert not any(d.startswith("the answer depends on earlier calls") for d in deviations)
 
 
 @pytest.mark.parametrize("ends", [lambda k: [k // 2 // 32 * 32], lambda k: list(range(256, k, 256))])

@@ -10,8 +10,8 @@ from gptqmodel.version import __version__
 WEIGHTS = os.environ.get("WEIGHTS", "int4")
 NAME, VERSION = f"gptqmodel-marlin-{WEIGHTS}", __version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
-LAYOUTS = {"int4": "int4-g128-zero-bfloat16/awq+awq-zeros+transposed", "mxfp4": "mxfp4/marlin+marlin-scales-mxfp4", "nvfp4": "nvfp4/marlin"}
-OPERANDS = {"a": "bfloat16", "b": LAYOUTS[WEIGHTS]}
+FORMS = {"int4": "int4-g128-zero-bfloat16/awq+awq-zeros+transposed", "mxfp4": "mxfp4/marlin+marlin-scales-mxfp4", "nvfp4": "nvfp4/marlin"}
+OPERANDS = {"a": "bfloat16", "b": FORMS[WEIGHTS]}
 PRODUCT_SHAPES = {"n": 64, "k": 128}
 
 

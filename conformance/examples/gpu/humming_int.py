@@ -9,9 +9,9 @@ from humming.layer import HummingLayer
 METHOD = os.environ.get("METHOD", "awq")
 NAME, VERSION = f"humming-{METHOD}", humming.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
-LAYOUTS = {"awq": "/awq+awq-zeros+transposed", "gptq": "/gptq+gptq-v1-zeros+transposed", "gptq_v2": "/gptq+gptq-v2-zeros+transposed"}
+FORMS = {"awq": "/awq+awq-zeros+transposed", "gptq": "/gptq+gptq-v1-zeros+transposed", "gptq_v2": "/gptq+gptq-v2-zeros+transposed"}
 BITS = 8 if METHOD == "int8" else 4
-OPERANDS = {"a": "bfloat16", "b": f"int{BITS}-g128-zero-bfloat16" + LAYOUTS.get(METHOD, "/words")}
+OPERANDS = {"a": "bfloat16", "b": f"int{BITS}-g128-zero-bfloat16" + FORMS.get(METHOD, "/words")}
 OWN = {"quant_method": "humming", "dtype": f"uint{BITS}", "group_size": 128, "has_zero_point": True}
 GPTQ = {"quant_method": "gptq", "sym": False}
 CONFIGS = {"awq": {"quant_method": "awq"}, "gptq": GPTQ, "gptq_v2": GPTQ}

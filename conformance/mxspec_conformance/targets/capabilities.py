@@ -483,10 +483,8 @@ def read_layouts(spec: str, what: str, given: Iterable[str], formats: Iterable[s
     names = tuple(given)
     if unknown := [name for name in names if name not in known]:
         allowed = ", ".join((UNPACKED, *(x.name for x in (*codes, *scales) if x is not plain)))
-        whose = (
-            f"allowed for {', '.join(formats)} are {allowed}" if formats else "it has no block formats; rename what is not meant for mxspec"
-        )
-        raise TargetError(f"{spec}: {what} names {unknown[0]!r}; {whose}")
+        whose = f"allowed for {', '.join(formats)} are {allowed}" if formats else "it has no block formats"
+        raise TargetError(f"{spec}: {what} names {unknown[0]!r}; {whose}{_say_reserved(what)}")
     of_scales = {x.name for x in scales}
     parts = [[known[n] for n in names if (known[n] in of_scales) is which] for which in (False, True)]
     if twice := next((names for names in parts if len(names) > 1), None):
@@ -827,4 +825,9 @@ def check_names(spec: str, what: str, given: Iterable[str], allowed: Iterable[st
     known = list(allowed)
     for name in given:
         if name not in known:
-            raise TargetError(f"{spec}: {what} names {name!r}; allowed are {', '.join(known)}")
+            raise TargetError(f"{spec}: {what} names {name!r}; allowed are {', '.join(known)}{_say_reserved(what)}")
+
+
+def _say_reserved(what: str) -> str:
+    """That a constant of a target has a meaning: its author may have another one in mind."""
+    return f". mxspec reads {what}: a constant that is not meant for it needs another name" if what.isupper() else ""

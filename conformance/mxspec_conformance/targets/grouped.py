@@ -122,9 +122,10 @@ def write_call(placing: Placing, a: Numbers, b: Numbers, out_dtype: str, scales:
 
 
 def make_call(
-    grouped: GroupedProduct, make: Callable[[OperandSpec, int, int], Numbers], multiples: tuple[int, int, int], out_dtype: str
-) -> tuple[Any, ...]:
-    """The arguments of a small call of three experts, one of which has no rows. make: spec, rows, k -> an operand."""
+    grouped: GroupedProduct, make: Callable[[OperandSpec, int, int], Numbers], multiples: tuple[int, int, int], out_dtype: str,
+    *, least: tuple[int, int] = (24, 256),
+) -> tuple[Any, ...]:  # fmt: skip
+    """The arguments of a small call of three experts, one of which has no rows. make: spec, rows, k -> an operand; least: n and k."""
     sizes = find_sizes(grouped, multiples)
-    placing, (_, n, k) = place_rows(grouped.form, (9, 0, 7), sizes.m), sizes.fit(1, 24, 256)
+    placing, (_, n, k) = place_rows(grouped.form, (9, 0, 7), sizes.m), sizes.fit(1, *least)
     return write_call(placing, make(grouped.a, placing.rows, k), make(grouped.b, 3 * n, k), out_dtype)

@@ -14,7 +14,7 @@ from mxspec.affine import Offset
 from mxspec.dot import PLAIN_DTYPES
 from mxspec.elements import code_dtype
 from mxspec_conformance.targets.capabilities import PRODUCT_SHAPE_NAMES, Capabilities
-from mxspec_conformance.targets.errors import REFUSALS, CallError
+from mxspec_conformance.targets.errors import REFUSALS, CallError, FailureKind
 from mxspec_conformance.targets.grouped import GroupedProduct, make_call
 from mxspec_conformance.targets.operands import Numbers, OperandKind, OperandSpec, Product
 from mxspec_conformance.targets.product_sizes import find_sizes
@@ -109,7 +109,8 @@ def _time(call: Callable[[], Any]) -> tuple[float, Any]:
 class _Ladder:
     def __init__(self, session: TargetSession, product: Product) -> None:
         self.session, self.product = session, product
-        self.refused: dict[Multiples, CallError] = {}
+        #: Sizes -> an error for each dtype of outputs.
+        self.refused: dict[Multiples, list[CallError]] = {}
         #: Whether a call failed otherwise than by a refusal: no ladder explains that.
         self.is_broken = False
         #: As a `SizeWatch` has it.
@@ -136,28 +137,34 @@ class _Ladder:
 
     def takes(self, multiples: Multiples, times: tuple[int, ...] = (1,)) -> bool:
         """Whether products of these sizes, times each number, are answered."""
-        return all(self.answers(tuple(m * t for m in multiples)) for t in times)
+        m, n, k = multiples
+        return all(self.answers((m * t, n * t, k * t)) for t in times)
 
-    def answers(self, sizes: Any) -> bool:
-        """Whether a product of these sizes, rounded up to what the operands' blocks and layouts need, is answered."""
-        dtype = self.session.capabilities.out_dtypes[0]
+    def answers(self, sizes: Multiples) -> bool:
+        """Whether a product of these sizes, rounded up to what the operands' blocks and layouts need, is answered in some dtype."""
+        return any(self.answers_in(dtype, sizes) for dtype in self.session.capabilities.out_dtypes)
+
+    def answers_in(self, dtype: str, sizes: Multiples) -> bool:
+        """As `answers`, in one dtype of outputs."""
         whole = find_sizes(self.product, sizes)
         try:
             if isinstance(self.product, GroupedProduct):
-                self.session.call("grouped_matmul", *make_call(self.product, make_ordinary, sizes, dtype))
+                self.session.call("grouped_matmul", *make_call(self.product, make_ordinary, sizes, dtype, least=(1, 1)))
             else:
                 a, b = make_ordinary(self.product.a, whole.m, whole.k), make_ordinary(self.product.b, whole.n, whole.k)
                 output = self.session.call("matmul", a.as_data(), b.as_data(), dtype)
                 self.first = self.first or (a, b, dtype, output)
         except CallError as error:
-            self.refused.setdefault((whole.m, whole.n, whole.k), error)
+            self.refused.setdefault((whole.m, whole.n, whole.k), []).append(error)
             self.is_broken |= error.kind not in REFUSALS or error.is_defect
             return False
         return True
 
     def describe(self, found: Multiples) -> str:
         """In words."""
-        whole, (sizes, error) = find_sizes(self.product, found), next(iter(self.refused.items()))
+        whole, (sizes, errors) = find_sizes(self.product, found), next(iter(self.refused.items()))
+        # A dtype that is not offered is no matter of size.
+        error = next((e for e in errors if e.kind is not FailureKind.UNSUPPORTED), errors[0])
         needed = find_sizes(self.product, (1, 1, 1))
         limits = {name: getattr(whole, name) for name in PRODUCT_SHAPE_NAMES if getattr(whole, name) > getattr(needed, name)}
         taken = " and ".join(f"{name} in multiples of {size}" for name, size in limits.items())

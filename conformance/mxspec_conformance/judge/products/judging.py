@@ -70,7 +70,7 @@ def judge_product(
     other = [x for x in asked if not x.is_right(judged, contract)]
     unlike = {id(x) for x in other}
     right = [x for x in asked if id(x) not in unlike and x.output is not None and x.case.topic not in ASIDE]
-    wrong = _leave_out_repeated(session, other)
+    wrong, unsteady = _leave_out_repeated(session, other, lambda x: x.is_right(judged, contract))
     wrong_ids = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name, wanted)
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
@@ -133,7 +133,7 @@ def judge_product(
     result = describe_answers(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
     if parted:  # says more than the class that allows such sums
         result.deviations[: found is not None] = [parted]
-    describe_common(result, wrong, right, rule, tallies, judged, contract)
+    describe_common(result, wrong, right, rule, tallies, judged, contract, unsteady)
     if isinstance(session, SizedSession):
         result.behaviour["sizes"] = session.found
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):
@@ -141,16 +141,23 @@ def judge_product(
     return requirements, result
 
 
-def _leave_out_repeated(session: TargetSession, wrong: Sequence[Asked]) -> list[Asked]:
-    """Wrong cases without those about calls that return the bits of the plain call, where that is wrong anyway."""
+def _leave_out_repeated(
+    session: TargetSession, wrong: Sequence[Asked], is_right: Callable[[Asked], bool]
+) -> tuple[list[Asked], Asked | None]:
+    """Wrong cases without those about calls that are wrong in the plain call as well; with one whose equal calls differ in bits."""
     if all(x.case.topic in _CALLS for x in wrong):
-        return list(wrong)
-
-    def is_repeated(x: Asked) -> bool:
-        plain = run_bisected([replace(x.case, before=())], partial(answer_cases, session))[0]
-        return not isinstance(plain, NoAnswer) and plain.tobytes() == x.output.tobytes()
-
-    return [x for x in wrong if x.case.topic not in _CALLS or not is_repeated(x)]
+        return list(wrong), None
+    left, unsteady = [], None
+    for x in wrong:
+        plain = ask_case(session, replace(x.case, before=())) if x.case.topic in _CALLS else None
+        if plain is None or isinstance(plain, NoAnswer):
+            left.append(x)
+        elif plain.tobytes() != x.output.tobytes():
+            if x.case.before or is_right(Asked(x.case, plain)):
+                left.append(x)
+            else:
+                unsteady = unsteady or x
+    return left, unsteady
 
 
 def _first(

@@ -73,9 +73,12 @@ _LOOKS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 
 def describe_common(
     result: FormatResult, wrong: Sequence[Asked], right: Sequence[Asked], rule: Rule | None, tallies: Sequence[Tally],
-    accumulator: Accumulator, contract: OperandContract,
+    accumulator: Accumulator, contract: OperandContract, unsteady: Asked | None = None,
 ) -> None:  # fmt: skip
-    """Enter what all wrong calls have in common, where no mistake is known that gives them, and whether calls depend on each other."""
+    """Enter what all wrong calls have in common, where no mistake is known that gives them, and whether calls depend on each other.
+
+    unsteady: a wrong call that returns other bits when it is made again.
+    """
     if wrong and not result.deviations:
         with np.errstate(all="ignore"):
             allowed = [(x.output, allow(x.refer(contract), x.case, accumulator)) for x in wrong]
@@ -85,7 +88,10 @@ def describe_common(
             result.deviations.append(
                 f"all {len(wrong)} wrong calls are ones {rule.text}, and of {len(right)} right ones {sum(map(rule.holds, right))}"
             )
-    if any(tally.topic == "state" and tally.failing for tally in tallies):
+    if unsteady is not None:
+        size = " x ".join(map(str, unsteady.size))
+        result.deviations.append(f"equal calls return different bits, as where parts are added in no fixed order: m x n x k = {size}")
+    elif any(tally.topic == "state" and tally.failing for tally in tallies):
         result.deviations.append("the answer depends on earlier calls, or on others at the same time")
 
 
