@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from mxspec.dot import ACCUMULATORS, DEFAULT_ACCUMULATOR, EXACTLY, Accumulator, OperandContract
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.invariance.history import Verb
-from mxspec_conformance.judge.products.asked import Asked, answer_cases, ask_case, ask_cases, ask_watched, is_limit
+from mxspec_conformance.judge.products.asked import Asked, ask_case, ask_cases, ask_watched, is_limit
 from mxspec_conformance.judge.products.calls import OPERATION, judge_product_calls
 from mxspec_conformance.judge.products.cases import list_cases, list_equal_shapes
 from mxspec_conformance.judge.products.classes import ASIDE, find_class, find_contract, list_asked
@@ -23,7 +23,7 @@ from mxspec_conformance.judge.products.shrinking import Wrong, describe_places, 
 from mxspec_conformance.judge.products.whole_calls import judge_whole_call
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
 from mxspec_conformance.judge.wanted import EVERYTHING, Wanted
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, unsupported
+from mxspec_conformance.observations.bisection import NoAnswer, unsupported
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.results.report import Failure, FormatResult, Requirement, Verdict
 from mxspec_conformance.targets.capabilities import PRODUCTS
