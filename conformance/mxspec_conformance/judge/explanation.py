@@ -89,6 +89,7 @@ class ConversionMistake(StrEnum):
 
     ZERO_BYTE = "byte 00 were zero"
     NAN_INFINITE = "the NaN byte were infinity"
+    NAN_POWER = "the NaN byte were the next power of two"
     FIELD_OF_FLOAT32 = "the byte were the exponent field of a float32, 00 zero and FF infinity"
     BYTE_ITSELF = "the byte itself were the number"
     SIGNED_BYTE = "the byte were a signed exponent, without a bias"
