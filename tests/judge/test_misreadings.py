@@ -166,18 +166,47 @@ def test_ties_that_are_too_wide_are_named() -> None:
         assert found.note == "as if numbers that lie up to 4.8e-07 next to a tie were ties, and went to even"
 
 
+def ieee(x: Any, rounding: str) -> Any:
+    """256 and more are infinity, whose code is that of 256."""
+    return np.where(np.abs(x) >= 248, np.copysign(np.float32(256), x), x).astype(np.float32) if rounding == "rne" else x
+
+
+def test_an_exponent_that_is_reserved_is_told() -> None:
+    found = judge(Caster(ieee), "encode/e4m3/overflow")
+    assert (found.verdict, found.note) == (Verdict.FAIL, f"as if {ConversionMistake.TOP_FIELD_INFINITE.value}")
+
+
 class Wide:
     """Right in float64; in float32 a power of two is too high just below the next."""
 
     NAME, VERSION, ELEMENTS = "wide", "1", ("e8m0",)
 
     def encode(self, x: Any, element: str) -> Any:
-        with np.errstate(all="ignore"):
-            exponents = np.floor(np.log2(np.asarray(x)))
-        codes = np.clip(np.nan_to_num(exponents, nan=128, posinf=128, neginf=-127) + 127, 0, 255)
-        return np.where(np.isnan(x) | (np.asarray(x) <= 0), 255, codes).astype(np.uint8)
+        numbers = np.asarray(x)
+        fraction, exponent = np.frexp(np.where(np.isfinite(numbers), numbers, 1))
+        carried = (numbers.dtype == np.float32) & (fraction >= 1 - 2.0**-22)
+        codes = np.clip(exponent - 1 + carried + 127, 0, 254)
+        return np.where(np.isfinite(numbers) & (numbers > 0), codes, 255).astype(np.uint8)
 
 
 def test_float64_may_be_right_where_float32_is_not() -> None:
     assert judge(Wide(), "encode/e8m0/choice").verdict is Verdict.FAIL
     assert judge(Wide(), "encode/e8m0/refusal").verdict is Verdict.PASS
+
+
+class LosesSignalingNan:
+    """E5M2 by the model, but that a signaling NaN becomes infinity."""
+
+    NAME, VERSION, ELEMENTS = "loses NaN", "1", ("e5m2",)
+
+    def encode(self, x: Any, element: str) -> Any:
+        signaling = np.isnan(x) & (np.asarray(x).view(np.uint32) & 0x400000 == 0)
+        return np.where(signaling, 0x7C, mxspec.encode(x, "e5m2")).astype(np.uint8)
+
+
+def test_a_nan_is_shown_with_its_own_bits() -> None:
+    found = judge(LosesSignalingNan(), "encode/e5m2/nan")
+    assert found.first is not None
+    bits = int(found.first.given["number"].partition(" ")[0], 16)
+    assert bits & 0x7F800000 == 0x7F800000
+    assert bits & 0x400000 == 0

@@ -100,6 +100,9 @@ def _of_floats(x: Floats, fmt: ElementFormat, rounding: Rounding) -> Iterator[tu
     top = fmt.max_code >> fmt.mantissa_bits
     full = finite & (np.abs(x) >= np.float32(float(fmt.magnitude(top << fmt.mantissa_bits))))
     yield ConversionMistake.TOP_FIELD_FULL, np.where(full, fmt.max_code | sign, codes)
+    if fmt.inf_code is None:
+        infinite = ~np.isnan(x) & (high >= top << fmt.mantissa_bits)
+        yield ConversionMistake.TOP_FIELD_INFINITE, np.where(infinite, top << fmt.mantissa_bits | sign, codes)
 
 
 def _with_wide_ties(x: Floats, fmt: ElementFormat, returned: Codes, expected: Codes) -> Iterator[tuple[Explanation, Codes]]:
