@@ -73,6 +73,11 @@ def of_library(document: Document) -> Iterator[Wanted]:
         yield from of_check(result)
 
 
+def of_example(document: Document) -> Iterator[Wanted]:
+    """An example's verdicts."""
+    return of_check(document["check"])
+
+
 def of_identities(document: Document) -> Iterator[Wanted]:
     """Identified targets: the profiles that were named."""
     for entry in (entry for target in document["targets"].values() for entry in target["formats"]):
@@ -182,6 +187,7 @@ KINDS = (
     Kind("mutants/products.json", "python -m mxspec_lab.products.run --json {file} --markdown reports/mutants/{name}.md", "6 min", of_products),
     Kind("mutants/acceptance.json", "python -m mxspec_lab.products.acceptance --json {file} --page reports/acceptance.md", "2 min"),
     Kind("products/*.json", "python tests/peers/products_peers.py {name}", "20 s and the library"),
+    Kind("packages/*.json", "python tests/peers/products_peers.py {name}", "1 min and the package", of_example),
     Kind("sparse/torch.json", "python tests/peers/sparse_torch.py --json {file}", "20 s and an environment with torch"),
     Kind(
         "sparse/torch-check.json", "mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json {file}",
