@@ -15,7 +15,7 @@ from mxspec_conformance import Report, check
 from mxspec_conformance.adapters.ggml import _store, _store_q8
 from mxspec_conformance.results.report import Verdict
 
-from tests.peers.products_peers import FOLDER, HEAD, describe, find_about, list_targets
+from tests.peers.products_peers import FOLDER, FOLDERS, HEAD, describe, find_about, list_examples, list_targets, render_packages
 
 ROOT = Path(__file__).resolve().parents[1]
 LIGHT = "the extra `light` is not installed: pip install -e '.[light]'"
@@ -94,8 +94,19 @@ def test_every_target_with_products_has_a_committed_result() -> None:
     assert len(list_targets()) >= 14
 
 
+def test_every_package_has_a_committed_result_and_its_rows() -> None:
+    folder = FOLDERS["packages"]
+    assert {path.stem for path in folder.glob("*.json")} == set(list_examples("packages"))
+    page = (folder / "README.md").read_text("utf-8")
+    assert page.endswith("\n\n" + render_packages()), "run `python tests/peers/products_peers.py NAME` in an environment with the package"
+    for path in folder.glob("*.json"):
+        document = json.loads(path.read_text("ascii"))
+        assert document["about"] == find_about(path.stem)
+        assert (ROOT / document["file"]).exists()
+
+
 def test_no_result_says_where_a_library_is_installed() -> None:
-    assert not any("site-packages" in path.read_text("ascii") for path in FOLDER.glob("*.json"))
+    assert not any("site-packages" in path.read_text("ascii") for folder in FOLDERS.values() for path in folder.glob("*.json"))
 
 
 @pytest.mark.parametrize("name", list_targets())

@@ -208,3 +208,13 @@ def test_other_answers_are_errors(answer: Callable[[Array], Any], words: str) ->
     report = judge(lambda x, fmt: answer(np.zeros(x.shape, ml_dtypes.bfloat16)))
     assert report.formats[0].causes == ["no-answer"]
     assert words in report.formats[0].deviations[0]
+
+
+def test_rows_that_are_padded_and_cut_conform() -> None:
+    """The zeros of a block that is NaN are not seen; the block is NaN nevertheless."""
+
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        return by_model("mx-floor")(np.pad(x, [(0, 0), (0, -x.shape[1] % 32)]), fmt)[:, : x.shape[1]]
+
+    (found,) = check(SimpleNamespace(NAME="t", FORMATS=("mxfp4",), fake_quantize=fake_quantize), only="quantize/mxfp4/refusal").requirements
+    assert (found.verdict, found.failing_cases) == (Verdict.PASS, [])

@@ -14,7 +14,7 @@ from mxspec.formats import E4M3, E5M2, E8M0, get_block, get_scalar
 from mxspec.rounding import Rounding
 from mxspec_conformance import check
 from mxspec_conformance.judge.explanation import Cause, ConversionMistake
-from mxspec_conformance.judge.misreadings import list_misreadings, name_codes, name_table
+from mxspec_conformance.judge.misreadings import as_float32, list_misreadings, name_codes, name_table
 from mxspec_conformance.mutants.reference import Reference, combine, decode_e8m0, decode_element, decode_scale
 from mxspec_conformance.observations.tables import rotated_table
 from mxspec_conformance.results.report import Requirement, Verdict
@@ -32,7 +32,7 @@ def test_each_misreading_is_another_table_and_the_right_one_is_none(fmt: Any) ->
     listed = dict(list_misreadings(fmt))
     assert listed
     for mistake, table in listed.items():
-        named = name_codes(fmt, table.astype(np.float32))
+        named = name_codes(fmt, as_float32(table))
         assert mistake in {e.mistake for e in named}
         assert all(e.cause is Cause.CONVERSION_MISTAKE for e in named)
 
@@ -80,6 +80,9 @@ def without_zero_and_nan(codes: Any, values: Any) -> Any:
 DECODERS: dict[str, tuple[dict[str, Callable[..., Any]], str, ConversionMistake]] = {
     "decode": ({"decode_e8m0": lambda c, x: without_zero_and_nan(x, decode_e8m0(c, x))}, "decode/e8m0/code", ConversionMistake.FIELD_OF_FLOAT32),
     "dequantize": ({"decode_scale": lambda c, x: without_zero_and_nan(x, decode_scale(c, x))}, "dequantize/mxfp4/scale-code", ConversionMistake.FIELD_OF_FLOAT32),
+    "next power of two": (
+        {"decode_scale": lambda c, x: np.where(x == 255, 2.0**128, decode_scale(c, x))}, "dequantize/mxfp4/scale-code", ConversionMistake.NAN_POWER,
+    ),
     "elements": (
         {"decode_element": lambda c, x: np.where(np.isnan(decode_element(c, x)), np.where(x > 127, -480.0, 480.0), decode_element(c, x))},
         "decode/e4m3/code", ConversionMistake.SPECIALS_FINITE,
@@ -90,7 +93,7 @@ DECODERS: dict[str, tuple[dict[str, Callable[..., Any]], str, ConversionMistake]
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_is_told(name: str) -> None:
     change, requirement, mistake = DECODERS[name]
-    formats = ["mxfp4"] if name == "dequantize" else None
+    formats = ["mxfp4"] if requirement.startswith("dequantize") else None
     found = judge(Reference("mx-floor", change=change), requirement, formats=formats)
     assert found.verdict is Verdict.FAIL
     assert found.note == f"as if {mistake.value}"
@@ -142,3 +145,68 @@ def test_scales_are_asked_in_every_rounding() -> None:
     report = check(Caster(lambda x, _: x), only="encode/e8m0/*")
     assert all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in report.requirements)
     assert not any(r.topic == "choice" and r.failing for r in report.requirements)
+
+
+class WideTies:
+    """E2M1 by distances, where the even neighbour is taken to be closer by 1e-6 than it is."""
+
+    NAME, VERSION, ELEMENTS = "wide ties", "1", ("e2m1",)
+
+    def encode(self, x: Any, element: str) -> Any:
+        values = mxspec.decode(np.arange(8, dtype=np.uint8), "e2m1").astype(np.float64)
+        size = np.abs(np.nan_to_num(np.asarray(x), nan=6.0, posinf=6.0)).astype(np.float64)
+        away = np.abs(np.minimum(size, 6.0)[:, None] - values) - 1e-6 * (np.arange(8) % 2 == 0)
+        return (np.argmin(away, axis=1) | np.where(np.signbit(x), 8, 0)).astype(np.uint8)
+
+
+def test_ties_that_are_too_wide_are_named() -> None:
+    for topic in ("below-tie", "above-tie"):
+        found = judge(WideTies(), f"encode/e2m1/{topic}")
+        assert found.verdict is Verdict.FAIL
+        assert found.note == "as if numbers that lie up to 4.8e-07 next to a tie were ties, and went to even"
+
+
+def ieee(x: Any, rounding: str) -> Any:
+    """256 and more are infinity, whose code is that of 256."""
+    return np.where(np.abs(x) >= 248, np.copysign(np.float32(256), x), x).astype(np.float32) if rounding == "rne" else x
+
+
+def test_an_exponent_that_is_reserved_is_told() -> None:
+    found = judge(Caster(ieee), "encode/e4m3/overflow")
+    assert (found.verdict, found.note) == (Verdict.FAIL, f"as if {ConversionMistake.TOP_FIELD_INFINITE.value}")
+
+
+class Wide:
+    """Right in float64; in float32 a power of two is too high just below the next."""
+
+    NAME, VERSION, ELEMENTS = "wide", "1", ("e8m0",)
+
+    def encode(self, x: Any, element: str) -> Any:
+        numbers = np.asarray(x)
+        fraction, exponent = np.frexp(np.where(np.isfinite(numbers), numbers, 1))
+        carried = (numbers.dtype == np.float32) & (fraction >= 1 - 2.0**-22)
+        codes = np.clip(exponent - 1 + carried + 127, 0, 254)
+        return np.where(np.isfinite(numbers) & (numbers > 0), codes, 255).astype(np.uint8)
+
+
+def test_float64_may_be_right_where_float32_is_not() -> None:
+    assert judge(Wide(), "encode/e8m0/choice").verdict is Verdict.FAIL
+    assert judge(Wide(), "encode/e8m0/refusal").verdict is Verdict.PASS
+
+
+class LosesSignalingNan:
+    """E5M2 by the model, but that a signaling NaN becomes infinity."""
+
+    NAME, VERSION, ELEMENTS = "loses NaN", "1", ("e5m2",)
+
+    def encode(self, x: Any, element: str) -> Any:
+        signaling = np.isnan(x) & (np.asarray(x).view(np.uint32) & 0x400000 == 0)
+        return np.where(signaling, 0x7C, mxspec.encode(x, "e5m2")).astype(np.uint8)
+
+
+def test_a_nan_is_shown_with_its_own_bits() -> None:
+    found = judge(LosesSignalingNan(), "encode/e5m2/nan")
+    assert found.first is not None
+    bits = int(found.first.given["number"].partition(" ")[0], 16)
+    assert bits & 0x7F800000 == 0x7F800000
+    assert bits & 0x400000 == 0

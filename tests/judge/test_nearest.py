@@ -50,6 +50,14 @@ def test_scales_by_the_float_log2_of_a_library_are_named(fmt: str) -> None:
     assert result.deviations == ["scale: floor of a float32 log2: one too high just below some powers of two"]
 
 
+@pytest.mark.parametrize("fmt", ["mxfp6_e2m3", "mxfp8_e5m2", "mxint8"])
+def test_a_float_log2_is_no_other_rule_for_the_quick_level(fmt: str) -> None:
+    """Few maxima are tried, next to thresholds; a float just below a power of two stands for no binade."""
+    pytest.importorskip("gfloat")
+    (result,) = check("gfloat", formats=[fmt], quick=True, only="*/mx*/scale-*").formats
+    assert result.judged_against == "mx-floor"
+
+
 def test_provisional_profiles_never_conform() -> None:
     provisional = [p for p in list_profiles("mxfp4") if p.provisional and p.one_level and "float32" in p.dtypes]
     provisional += [p for p in list_profiles("mxfp8_e4m3") if p.provisional and p.one_level and "float32" in p.dtypes]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
 from mxspec_conformance.atlas.reading import read_collection
+from mxspec_conformance.results.report import Failure
 from mxspec_lab.evidence.status import REPORTS
 from mxspec_vectors.files import write_file
 
@@ -33,6 +35,34 @@ def list_lines(findings: Sequence[Shown]) -> Iterator[str]:
         yield (
             f"- **{finding.title}.** {finding.text} {finding.effect} {finding.target} {versions}: {requirement.failing:,} of "
             f"{requirement.cases:,} cases; `{shown.command}`."
+        )
+        if requirement.first is not None and (words := describe_smallest(requirement.first)):
+            yield f"  Smallest input: {words}."
+
+
+#: Of an operand, or of codes, as many different parts are listed.
+_MOST_PARTS = 6
+
+
+def describe_smallest(first: Failure) -> str:
+    """What was given, expected and returned, in one line; empty where a call has too many parts for that."""
+    given, expected, returned = (", ".join(_list_parts(side)) for side in (first.given, first.expected, first.returned))
+    return f"{given}; expected {expected}; returned {returned}" if given and expected and returned else ""
+
+
+def _list_parts(side: Mapping[str, Any]) -> Iterator[str]:
+    """The members of a description, equal lanes together. Nothing from the first one on that has too many parts."""
+    for key, value in side.items():
+        if key in ("shape", "dtype", "lane"):
+            continue
+        lanes: dict[str, list[str]] = {}
+        for name, part in value.items() if isinstance(value, Mapping) else [("", value)]:
+            lanes.setdefault(str(part), []).append(name)
+        if len(lanes) > _MOST_PARTS:
+            return
+        yield from (
+            f"{names[0] if isinstance(value, Mapping) else key}{f' and {len(names) - 1} more' * (len(names) > 1)} {part}".strip()
+            for part, names in lanes.items()
         )
 
 

@@ -1,8 +1,9 @@
-"""Judge and identify the products of known libraries, in the environment at hand.
+"""Judge known libraries' products, and the examples of libraries that no adapter has, in the environment at hand.
 
     python tests/peers/products_peers.py [TARGET...]
 
-Without a target: the known ones whose library is here. Each writes reports/products/TARGET.json, which reports/products/README.md shows as a table.
+Without a target: the known ones whose library is here. Each writes TARGET.json into reports/products, whose README.md shows them as a table; examples
+of packages, into reports/packages, whose table is written, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,28 +25,33 @@ from mxspec_vectors.files import write_file
 
 SCHEMA = "mxspec-products/1"
 FOLDER = REPORTS / "products"
-EXAMPLES = REPORTS.parent / "conformance/examples/gpu"
+EXAMPLES = REPORTS.parent / "conformance/examples"
+#: Folders of examples, and where their results are kept.
+FOLDERS = {"gpu": FOLDER, "packages": REPORTS / "packages"}
+#: Examples that take minutes otherwise: judged at the quick level.
+SLOW = ("pychop-mx", "tt-lang-mxfp4")
 #: Ids of failing calls that are kept.
 _KEPT = 3
 #: Bytes of a first failure, with the operands that give it.
 _MOST_BYTES = 20_000
 
 
-def list_examples() -> dict[str, Path]:
-    """Name -> target file of a library that runs on a GPU."""
-    return {path.stem.replace("_", "-"): path for path in sorted(EXAMPLES.glob("*.py"))}
+def list_examples(*folders: str) -> dict[str, Path]:
+    """Name -> target file of a library that no adapter has; of some folders, or all."""
+    return {path.stem.replace("_", "-"): path for folder in folders or FOLDERS for path in sorted((EXAMPLES / folder).glob("*.py"))}
 
 
 def list_targets() -> list[str]:
     """The targets whose products are kept: known ones, and files of examples."""
-    return [*(name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS), *list_examples()]
+    return [*(name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS), *list_examples("gpu")]
 
 
 def record(name: str) -> dict[str, Any]:
     """What is published of one target."""
     target = str(list_examples().get(name, name))
-    judged = check(target).as_dict()
-    return describe_check(name, judged, [asdict(found) for found in identify_products_of(target)] if judged["formats"] else [])
+    judged = check(target, quick=name in SLOW).as_dict()
+    products = any("matmul" in entry["operations"] for entry in judged["formats"])
+    return describe_check(name, judged, [asdict(found) for found in identify_products_of(target)] if products else [])
 
 
 def find_about(name: str) -> str:
@@ -61,7 +67,9 @@ def describe_check(name: str, judged: dict[str, Any], identified: list[dict[str,
         requirement["failing_cases"] = requirement["failing_cases"][:_KEPT]
         if requirement["first"] is not None and len(json.dumps(requirement["first"])) > _MOST_BYTES:
             requirement["first"].pop("product", None)
-    return {"schema": SCHEMA, "target": name, "about": find_about(name), "check": judged, "identify": identified}
+    file = list_examples().get(name)
+    where = {} if file is None else {"file": file.relative_to(REPORTS.parent).as_posix()}
+    return {"schema": SCHEMA, "target": name, "about": find_about(name), **where, "check": judged, "identify": identified}
 
 
 def describe(document: Mapping[str, Any]) -> str:
@@ -101,6 +109,48 @@ def _join(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
+PACKAGES_HEAD = "| package | operations | what `mxspec check` says | level | fail | seconds |\n|---|---|---|---|---:|---:|"
+
+
+def describe_package(document: Mapping[str, Any]) -> Iterator[str]:
+    """Rows of a package: one for each block format or operation on elements, with what is named of it."""
+    judged = document["check"]
+    said = {entry["format"]: entry for entry in judged["formats"]}
+    found: dict[tuple[str, ...], list[str]] = {}
+    for fmt in dict.fromkeys(r["id"].split("/")[1] for r in judged["requirements"]):
+        own = [r for r in judged["requirements"] if r["id"].split("/")[1] == fmt and r["verdict"] not in ("unsupported", "pass", "open")]
+        entry = said.get(fmt)
+        words = [] if entry is None else [_conclude(entry, bool(own)), *(d for d in entry["deviations"] if not d.startswith("open: "))]
+        words += dict.fromkeys(r["note"] for r in own if r["note"] and not any(r["note"] in word for word in words))
+        operations = dict.fromkeys(r["id"].split("/")[0] for r in judged["requirements"] if r["id"].split("/")[1] == fmt)
+        levels = " and ".join(dict.fromkeys(r["level"] for r in own)) or ""
+        found.setdefault(
+            (
+                ", ".join(operations),
+                "<br>".join(words or [f"fails {', '.join(r['id'].split('/')[2] for r in own)}" if own else "passes"]),
+                levels,
+                str(len(own)),
+            ),
+            [],
+        ).append(fmt)
+    for number, ((operations, words, levels, count), formats) in enumerate(found.items()):
+        name = f"[{document['target']}](../../{document['file']}) {judged['target']['version']}" if not number else ""
+        seconds = f"{judged['seconds']:.0f}{' (quick)' * (document['target'] in SLOW)}" if not number else ""
+        yield f"| {name} | {operations} of {', '.join(formats)} | {words} | {levels} | {count} | {seconds} |"
+
+
+def _conclude(entry: Mapping[str, Any], fails: bool) -> str:
+    """The profile by which a format is judged, and the one whose bits it has."""
+    same = f", same bits as {', '.join(entry['identical_to'][:2])}" * bool(entry["identical_to"])
+    return f"{'nearest' if fails else 'conforms to'} {entry['judged_against']}{same}"
+
+
+def render_packages() -> str:
+    """The table of reports/packages/README.md."""
+    documents = [json.loads(path.read_text("ascii")) for path in sorted(FOLDERS["packages"].glob("*.json"))]
+    return "\n".join([PACKAGES_HEAD, *(row for document in documents for row in describe_package(document))]) + "\n"
+
+
 HEAD = "| target | products | what `mxspec check` says | model that gives its bits |\n|---|---:|---|---|"
 
 
@@ -109,11 +159,16 @@ def main(arguments: list[str]) -> None:
     here = [name for name in list_targets() if name in known_adapters() and known_adapters()[name].library.is_here()]
     for name in arguments or here:
         document = record(name)
-        path = FOLDER / f"{name}.json"
+        path = FOLDERS["packages" if name in list_examples("packages") else "gpu"] / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
         stamp(path)
-        print(describe(document), flush=True)
+        if path.parent == FOLDER:
+            print(describe(document), flush=True)
+        else:
+            page = path.with_name("README.md")
+            write_file(page, (page.read_text("utf-8").partition(PACKAGES_HEAD)[0] + render_packages()).encode("utf-8"))
+            print("\n".join(describe_package(document)), flush=True)
 
 
 if __name__ == "__main__":

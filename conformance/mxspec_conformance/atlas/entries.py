@@ -55,6 +55,8 @@ class Entry:
     #: Whether it was made by the vectors that are installed.
     current: bool
     about: str = ""
+    #: Of an example: its file in the repository.
+    file: str = ""
 
     @property
     def name(self) -> str:
@@ -96,13 +98,13 @@ def slug(*parts: str) -> str:
     return "-".join(re.sub(r"[^A-Za-z0-9._]+", "-", part).strip("-") for part in parts)
 
 
-def make_entry(document: Mapping[str, Any], *, source: str, current: bool, about: str = "") -> Entry:
+def make_entry(document: Mapping[str, Any], *, source: str, current: bool, about: str = "", file: str = "") -> Entry:
     """An entry of a result's JSON.
 
     Raises ValueError for what is no result.
     """
     cleaned = clean(dict(document))
-    return Entry(document=cleaned, report=read_report(cleaned), source=source, current=current, about=about)
+    return Entry(document=cleaned, report=read_report(cleaned), source=source, current=current, about=about, file=file)
 
 
 def age(entry: Entry) -> tuple[tuple[int, ...], str]:

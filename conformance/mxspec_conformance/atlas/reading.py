@@ -80,7 +80,8 @@ def _add(collection: Collection, document: Mapping[str, Any], path: Path, digest
     if schema == RESULT_SCHEMA:
         _add_result(collection, document, path, digests, uses)
     elif schema == PRODUCTS_SCHEMA:
-        _add_result(collection, document.get("check"), path, digests, uses, about=str(document.get("about", "")))
+        names = {key: str(document.get(key, "")) for key in ("about", "file")}
+        _add_result(collection, document.get("check"), path, digests, uses, **names)
     elif isinstance(document.get("checks"), list):  # what `run_peers.py` writes of a library
         for result in document["checks"]:
             _add_result(collection, result, path, digests, uses)
@@ -103,9 +104,7 @@ def _add_other(collection: Collection, name: str, document: Mapping[str, Any], p
     collection.others[name] = document
 
 
-def _add_result(
-    collection: Collection, document: object, path: Path, digests: set[str], uses: Sequence[Any] | None, *, about: str = ""
-) -> None:
+def _add_result(collection: Collection, document: object, path: Path, digests: set[str], uses: Sequence[Any] | None, **about: str) -> None:
     if not isinstance(document, Mapping):
         raise ValueError(f"{path}: a result is a JSON object, not {type(document).__name__}; write the file again by its command")
     if document.get("kind") != "check":
@@ -114,7 +113,7 @@ def _add_result(
     try:
         # A committed result names the cases that it used; products are drawn, so theirs names none.
         current = is_current(document, digests) or (uses is not None and all(map(_is_unchanged, uses)))
-        collection.entries.append(make_entry(document, source=str(path), current=current, about=about))
+        collection.entries.append(make_entry(document, source=str(path), current=current, **about))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -398,10 +398,12 @@ def write_letter(shown: Shown) -> str:
 
 
 def list_setup(entry: Entry) -> Iterator[str]:
-    """The commands that install what a target needs, in the versions of its result; of a target that no adapter has, mxspec alone."""
+    """The commands that install what a target needs, in the versions of its result; of a target that neither an adapter
+    nor an example has, mxspec alone."""
     adapter = known_adapters().get(entry.name)
     if adapter is None:
-        yield INSTALL
+        used = entry.report.environment.get("libraries", {}) if entry.file else {}
+        yield " ".join([INSTALL, *(f"{name}=={version.partition('+')[0]}" for name, version in used.items())])
         return
     library, used = adapter.library, entry.report.environment.get("libraries", {})
     commit = entry.version.partition("+git")[2]

@@ -25,13 +25,15 @@ def show_code(code: int, fmt: ScalarFormat) -> str:
     return f"{code:02x} = {float(decode_table(fmt)[code])!r}"
 
 
-def show_conversion(case: str, x: float, expected: int, returned: int, fmt: ScalarFormat, *, how: dict[str, str], snippet: str) -> Failure:
+def show_conversion(
+    case: str, number: np.float32, expected: int, returned: int, fmt: ScalarFormat, *, how: dict[str, str], snippet: str
+) -> Failure:
     """A number that was converted to another code than the rule gives."""
-    steps = []
+    steps, x = [], float(number)  # which makes a NaN a quiet one
     if np.isfinite(x) and fmt.code_count > expected:
         values = np.sort(np.unique(np.abs(decode_table(fmt).astype(np.float64))))
         values = values[np.isfinite(values)]
-        above = int(np.searchsorted(values, abs(float(x))))
+        above = int(np.searchsorted(values, abs(x)))
         if 0 < above < len(values) and values[above] != abs(x):
             low, high = float(values[above - 1]), float(values[above])
             middle = (low + high) / 2
@@ -39,7 +41,7 @@ def show_conversion(case: str, x: float, expected: int, returned: int, fmt: Scal
             steps.append(f"|x| lies between {low!r} and {high!r}, {place} their midpoint {middle!r}")
     return Failure(
         case=case,
-        given={"number": describe_bits(x), **how},
+        given={"number": describe_bits(number), **how},
         expected={"code": show_code(expected, fmt)},
         returned={"code": show_code(returned, fmt)},
         steps=steps,
@@ -73,6 +75,6 @@ def _among(no_answer: NoAnswer) -> str:
     return f"no answer ({no_answer.kind.value}) to a call of {no_answer.among} cases, of which this is the first"
 
 
-def describe_number(x: float, element: str, how: dict[str, str]) -> dict[str, Any]:
+def describe_number(x: np.float32, element: str, how: dict[str, str]) -> dict[str, Any]:
     """What a conversion was given: a float32 with its bits, the scalar format, and how it is rounded."""
     return {"number": describe_bits(x), "element": element, **how}

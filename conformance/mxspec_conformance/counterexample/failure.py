@@ -30,7 +30,7 @@ from mxspec_vectors.tensor_scales import bind_profile, native_scale
 MAX_SHOWN = 64
 
 
-def describe_bits(x: float) -> str:
+def describe_bits(x: float | np.float32) -> str:
     """A float32 by its bits and its value."""
     value = np.float32(x)
     return f"0x{int(value.view(np.uint32)):08x} = {float(value)!r}"

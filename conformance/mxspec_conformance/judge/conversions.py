@@ -64,6 +64,7 @@ def _list_all(
         with np.errstate(all="ignore"):
             yield _mistake(mistake), _encode(x.astype(dtype).astype(np.float32), fmt, asked)
     if isinstance(fmt, ElementFormat) and not fmt.twos_complement:
+        yield from _with_wide_ties(x, fmt, returned, expected)
         for rounding in dict.fromkeys((asked, *_TRIED)):
             for mistake, codes in _of_floats(x, fmt, rounding):
                 yield _mistake(mistake, None if rounding is asked else rounding), codes
@@ -99,6 +100,24 @@ def _of_floats(x: Floats, fmt: ElementFormat, rounding: Rounding) -> Iterator[tu
     top = fmt.max_code >> fmt.mantissa_bits
     full = finite & (np.abs(x) >= np.float32(float(fmt.magnitude(top << fmt.mantissa_bits))))
     yield ConversionMistake.TOP_FIELD_FULL, np.where(full, fmt.max_code | sign, codes)
+    if fmt.inf_code is None:
+        infinite = ~np.isnan(x) & (high >= top << fmt.mantissa_bits)
+        yield ConversionMistake.TOP_FIELD_INFINITE, np.where(infinite, top << fmt.mantissa_bits | sign, codes)
+
+
+def _with_wide_ties(x: Floats, fmt: ElementFormat, returned: Codes, expected: Codes) -> Iterator[tuple[Explanation, Codes]]:
+    """The even code for all numbers as close to a midpoint as those that wrongly got it, if these lie on both sides of midpoints."""
+    values = np.array([float(fmt.magnitude(m)) for m in range(fmt.max_code + 1)])
+    middles, size = (values[1:] + values[:-1]) / 2, np.abs(np.where(np.isnan(x), np.inf, x)).astype(np.float64)
+    tie = np.searchsorted(values, np.where(size < values[-1], size, 0.0), side="right") - 1
+    tie = np.minimum(tie, len(middles) - 1)
+    away = np.where(size < values[-1], np.abs(size - middles[tie]), np.inf)
+    even = tie + (tie & 1) | np.where(np.signbit(x), fmt.sign_bit, 0)
+    missed = (away > 0) & np.isfinite(away) & (returned == even) & (expected != even)
+    if missed.any() and len(set(np.sign(size - middles[tie])[missed])) == 2:
+        reach = float(away[missed].max())
+        words = f"numbers that lie up to {reach:.2g} next to a tie were ties, and went to even"
+        yield Explanation(Cause.CONVERSION_MISTAKE, words), np.where(away <= reach, even, expected)
 
 
 def _with_nan_between(x: Floats, fmt: ScalarFormat, returned: Codes, expected: Codes) -> Codes:

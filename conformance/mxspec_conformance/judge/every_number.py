@@ -69,7 +69,7 @@ def judge_every_number(session: TargetSession, element: str, scorecard: Scorecar
         if wrong.any():
             at = int(np.argmax(wrong))
             drawn = show_conversion(
-                label, float(x[at]), int(expected[at]), int(returned[at]), fmt,
+                label, x[at], int(expected[at]), int(returned[at]), fmt,
                 how={"element": element, "rounding": Rounding.RNE.value, "wrong": f"{int(wrong.sum())} of {len(x)} numbers"},
                 snippet="",
             )  # fmt: skip

@@ -89,6 +89,7 @@ class ConversionMistake(StrEnum):
 
     ZERO_BYTE = "byte 00 were zero"
     NAN_INFINITE = "the NaN byte were infinity"
+    NAN_POWER = "the NaN byte were the next power of two"
     FIELD_OF_FLOAT32 = "the byte were the exponent field of a float32, 00 zero and FF infinity"
     BYTE_ITSELF = "the byte itself were the number"
     SIGNED_BYTE = "the byte were a signed exponent, without a bias"
@@ -108,6 +109,7 @@ class ConversionMistake(StrEnum):
     COARSE_BELOW = "subnormals counted steps of the smallest normal number"
     NOTHING_BELOW = "all below the smallest normal number were zero"
     TOP_FIELD_FULL = "the largest exponent held no numbers, and they saturated"
+    TOP_FIELD_INFINITE = "the largest exponent were infinity and NaN, as in IEEE 754"
     SIGNED_MAXIMUM = "the largest number were taken, not the largest magnitude"
     UNGUARDED = "2688 were divided by the largest magnitude, however small or large that is"
     RECIPROCAL = "a rounded reciprocal were multiplied with, where a quotient is required"

@@ -26,7 +26,7 @@ def list_misreadings(fmt: ScalarFormat) -> Iterator[tuple[ConversionMistake, Tab
     right = decode_table(fmt).astype(np.float64)
     makers = _of_scales(fmt, right) if fmt.exponent_bits and not fmt.mantissa_bits else _of_floats(fmt, right)
     for mistake, table in makers:
-        if not _same(table.astype(np.float32), right.astype(np.float32)):
+        if not _same(as_float32(table), as_float32(right)):
             yield mistake, table
 
 
@@ -35,6 +35,7 @@ def _of_scales(fmt: ScalarFormat, right: Table) -> Iterator[tuple[ConversionMist
     zero, infinite = codes == 0, np.isnan(right)
     yield ConversionMistake.ZERO_BYTE, np.where(zero, 0.0, right)
     yield ConversionMistake.NAN_INFINITE, np.where(infinite, np.inf, right)
+    yield ConversionMistake.NAN_POWER, np.where(infinite, np.ldexp(1.0, codes - fmt.bias), right)
     yield ConversionMistake.FIELD_OF_FLOAT32, np.where(zero, 0.0, np.where(infinite, np.inf, right))
     yield ConversionMistake.BYTE_ITSELF, codes.astype(np.float64)
     yield ConversionMistake.SIGNED_BYTE, np.ldexp(1.0, np.where(codes > 127, codes - 256, codes))
@@ -62,7 +63,7 @@ def _of_floats(fmt: ScalarFormat, right: Table) -> Iterator[tuple[ConversionMist
 
 def name_codes(fmt: ScalarFormat, returned: Values) -> frozenset[Explanation]:
     """The misreadings that give what was returned for every code of a scalar format."""
-    return frozenset(_explain(m) for m, table in list_misreadings(fmt) if _same(table.astype(np.float32), returned))
+    return frozenset(_explain(m) for m, table in list_misreadings(fmt) if _same(as_float32(table), returned))
 
 
 def name_table(fmt: BlockFormat, returned: Values) -> frozenset[Explanation]:
@@ -120,6 +121,12 @@ def _name_bytes(elements: Table, scales: npt.NDArray[np.uint8], right: Values, r
             return set()
         words.append(f"{byte:02X} were {read[0]}")
     return {Explanation(Cause.CONVERSION_MISTAKE, f"scale byte {' and '.join(words)}")} if words else set()
+
+
+def as_float32(table: Table) -> Values:
+    """A table's values in float32; those beyond it are infinite."""
+    with np.errstate(over="ignore"):
+        return table.astype(np.float32)
 
 
 def _same(a: Values, b: Values) -> bool:

@@ -244,7 +244,7 @@ def _judge_encode_case(
     for i, code in enumerate(item.returned):
         lane, origin = item.name(i), f"{item.case}[{item.places[i]}]"
         if isinstance(code, NoAnswer):
-            given = partial(describe_number, float(x[i]), fmt.name, {"rounding": rounding.value})
+            given = partial(describe_number, x[i], fmt.name, {"rounding": rounding.value})
             scorecard.count_no_answer(topic, lane, code, origin=origin, given=given)
             continue
         code = int(code)
@@ -272,7 +272,7 @@ def _show_encoded(item: _Encoded, i: int, expected: int, fmt: ScalarFormat, *, o
         f'print(mxspec.encode(x, "{fmt.name}", rounding="{rounding.value}"{overflow}))  # {expected:#04x}'
     )
     how = {"element": fmt.name, "rounding": rounding.value} | ({"overflow": "own"} if own else {})
-    shown = show_conversion(item.name(i), float(x), expected, code, fmt, how=how, snippet=snippet)
+    shown = show_conversion(item.name(i), x, expected, code, fmt, how=how, snippet=snippet)
     if np.isnan(x):  # which code of a NaN is right hangs on the others
         return shown
     answered = np.flatnonzero([not isinstance(answer, NoAnswer) for answer in item.returned])

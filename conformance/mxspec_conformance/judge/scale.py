@@ -96,9 +96,10 @@ def count_supported(results: Sequence[ObservedScales]) -> int:
 
 
 def weigh_wrong_scales(results: Sequence[ObservedScales], profile: str, *, silence_is_wrong: bool = False) -> int:
-    """How many maxima get another scale byte than the profile's, where one that was tried stands for its surroundings.
+    """How many maxima get another scale byte than the profile's, those between two adjacent ones of a binade included.
 
-    The unit is half a float32 step: a maximum counts as far as its neighbours on both sides among all that were tried.
+    What lies between a wrong maximum and a right one, or another binade's, counts as right: where few are tried, the float below a power
+    of two, at which a float32 log2 is wrong, would else stand for a binade.
     silence_is_wrong: whether maxima count of which the profile says nothing.
     """
     total = 0
@@ -116,8 +117,8 @@ def weigh_wrong_scales(results: Sequence[ObservedScales], profile: str, *, silen
         bits, place = np.unique(np.concatenate([c.amax for c, _ in members]).astype(np.int64), return_inverse=True)
         wrong = np.zeros(len(bits), bool)
         wrong[place[np.concatenate([w for _, w in members])]] = True
-        edges = np.concatenate([bits[:1], bits, bits[-1:]])
-        total += int((edges[2:] - edges[:-2])[wrong].sum())
+        both = wrong[1:] & wrong[:-1] & (bits[1:] >> 23 == bits[:-1] >> 23)
+        total += int(wrong.sum()) + int((np.diff(bits) - 1)[both].sum())
     return total
 
 

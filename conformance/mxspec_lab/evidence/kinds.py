@@ -73,6 +73,11 @@ def of_library(document: Document) -> Iterator[Wanted]:
         yield from of_check(result)
 
 
+def of_example(document: Document) -> Iterator[Wanted]:
+    """An example's verdicts."""
+    return of_check(document["check"])
+
+
 def of_identities(document: Document) -> Iterator[Wanted]:
     """Identified targets: the profiles that were named."""
     for entry in (entry for target in document["targets"].values() for entry in target["formats"]):
@@ -184,7 +189,9 @@ KINDS = (
     Kind("products/*.json", "python tests/peers/products_peers.py {name}", "20 s and the library"),
     Kind("elements/verifloat.json", "python -m tests.peers.elements_verifloat --json {file}", "10 s, verifloat and Python 3.12"),
     Kind("sums/fpsan.json", "python tests/peers/products_fpsan.py run FOLDER {file}", "1 min on an NVIDIA GPU, kernels built by Triton 3.8 or later"),
+    Kind("sums/zeros.json", "python tests/peers/products_zeros.py {file}", "10 s on an NVIDIA GPU, with torch"),
     Kind("sums/mmaemu.json", "python -m tests.peers.products_mmaemu --json {file}", "4 min, mmaemu and torch"),
+    Kind("packages/*.json", "python tests/peers/products_peers.py {name}", "1 min and the package", of_example),
     Kind("sparse/torch.json", "python tests/peers/sparse_torch.py --json {file}", "20 s and an environment with torch"),
     Kind(
         "sparse/torch-check.json", "mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json {file}",

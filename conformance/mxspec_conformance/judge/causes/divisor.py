@@ -19,7 +19,7 @@ from mxspec_conformance.judge.causes.dividing import Divided
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.rows import put
 from mxspec_conformance.judge.causes.seen import Seen
-from mxspec_conformance.judge.misreadings import list_misreadings
+from mxspec_conformance.judge.misreadings import as_float32, list_misreadings
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
@@ -31,7 +31,7 @@ def misread_scale(seen: Seen) -> Found | None:
     """Whether elements are those of the stored scale read otherwise; all misreadings are named that explain it."""
     names = []
     for mistake, table in list_misreadings(seen.fmt.scale):
-        if _explains(seen, partial(_read_by, table.astype(np.float32))):
+        if _explains(seen, partial(_read_by, as_float32(table))):
             names.append(mistake.value)
     return Found(KnownCause.SCALE_MISREAD, f"elements are divided as if {', or '.join(names)}") if names else None
 

@@ -20,23 +20,30 @@ def moved_scales(seen: Seen) -> Found | None:
     """Whether every ordinary scale is one normative profile's, moved; the byte alone, or with the codes that belong to it."""
     normative = [p for p in mxspec.list_profiles(seen.fmt) if p.kind is Kind.NORMATIVE]
     for profile in sorted(normative, key=lambda p: p is not seen.profile):
-        steps = _list_steps(seen, profile)
+        steps, below = (_list_steps(seen, profile, below=below) for below in (False, True))
         if len(steps) != 1 or 0 in steps:
             continue
         (offset,) = steps
         count = "one" if abs(offset) == 1 else str(abs(offset))
         words = f"every scale byte is {count} {'above' if offset > 0 else 'below'} {profile.id}'s, a factor of 2^{offset}"
+        if below - steps:
+            words += ", but just below powers of two, where a float32 log2 is wrong"
         if _has_own_codes(seen.rows_of(profile), seen.fmt, offset):
             return Found(KnownCause.SCALE_BIAS, f"{words}; the codes are those of its own scale: the byte's bias is wrong, not the scale")
         return Found(KnownCause.SCALE_OFFSET, words)
     return None
 
 
-def _list_steps(seen: Seen, profile: Profile) -> set[int]:
-    """By how much bytes of ordinary maxima differ from a profile's."""
+#: Fractions of maxima whose float32 log2 may be a whole number.
+_JUST_BELOW = 0x7FFFC0
+
+
+def _list_steps(seen: Seen, profile: Profile, *, below: bool) -> set[int]:
+    """By how much bytes of ordinary maxima differ from a profile's; of those just below a power of two, or of all others."""
     found: set[int] = set()
     for maxima in seen.maxima(profile):
-        found.update((maxima.returned.astype(int) - maxima.expected.astype(int)).tolist())
+        kept = ((maxima.amax & 0x7FFFFF) >= _JUST_BELOW) == below
+        found.update((maxima.returned[kept].astype(int) - maxima.expected[kept].astype(int)).tolist())
     return found
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mxspec.elements import encode
 from mxspec.formats import get_scalar
+from mxspec.rounding import RoundingName
 from mxspec_conformance.judge.invariance import near_ties
 from mxspec_conformance.judge.invariance.answered import Answered, call_failure
 from mxspec_conformance.judge.invariance.history import Drawn, Verb, Workload, judge_history, judge_nothing, judge_refusable
@@ -63,16 +65,19 @@ def judge_number_calls(session: TargetSession, answered: Answered, scorecard: Sc
     return work.first
 
 
-def _draw(answered: Answered, count: int, salt: int) -> Drawn:
-    return _fill(answered, draw_places(count, len(answered.before), salt))
+def _draw(answered: Answered, count: int, salt: int, roundings: Sequence[RoundingName] = ()) -> Drawn:
+    return _fill(answered, draw_places(count, len(answered.before), salt), roundings)
 
 
-def _fill(answered: Answered, places: Places) -> Drawn:
-    """The call of numbers at these places, one after the other."""
+def _fill(answered: Answered, places: Places, roundings: Sequence[RoundingName] = ()) -> Drawn:
+    """The call of numbers at these places, one after the other; what one of the roundings gives exactly is right, too."""
     flat = places.reshape(-1)
+    exact = [encode(answered.inputs[0][flat], answered.name, rounding=rounding, sign="ignore")[:, None] for rounding in roundings]
 
     def find_wrong(answer: Any) -> Any:
-        return np.asarray(answered.differ(answered.rows(answer), answered.before[flat]).any(axis=1))
+        rows = answered.rows(answer)
+        wrong = answered.differ(rows, answered.before[flat]) & np.all([rows != codes for codes in exact], axis=0)
+        return np.asarray(wrong.any(axis=1))
 
     def find_mistake(answer: Any) -> str:
         wrong = find_wrong(answer)
@@ -222,8 +227,11 @@ def _judge_refusals(work: Workload, answered: Answered) -> None:
     judge = partial(judge_refusable, work, after=after, lost=False)
     if "float64" not in work.session.capabilities.dtypes:
         call = answered.function, x.astype(np.float64), element, *words
-        answer = judge("float64, which is not offered", *call, find_mistake=drawn.find_mistake, **answered.kwargs)
         scalar = get_scalar(element)
+        # Arithmetic in float64 may be right where that in float32 is not; how powers of two are rounded is open.
+        roundings: Sequence[RoundingName] = () if words else ("rne",) if scalar.signed else ("rne", "rtz", "rtp")
+        find_mistake = _draw(answered, FEW, 73, roundings).find_mistake
+        answer = judge("float64, which is not offered", *call, find_mistake=find_mistake, **answered.kwargs)
         if answer is not None and not isinstance(answer, NoAnswer) and answered.function == "encode" and scalar.max_code >= 4:
             ask = partial(work.session.call, "encode")
             calls = [partial(ask, x, element) for x in near_ties.list_near_ties(scalar)]

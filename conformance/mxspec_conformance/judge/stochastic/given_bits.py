@@ -219,7 +219,7 @@ def _enter(
                 "word": f"0x{int(words[n, at]):0{bits // 4}x}", "rule": f"{rule.value}, {bits} bits",
             }  # fmt: skip
             show = partial(
-                show_conversion, label, float(scaled[n, at]), int(expected[n, at]), int(codes[n, at]), fmt.element,
+                show_conversion, label, np.float32(scaled[n, at]), int(expected[n, at]), int(codes[n, at]), fmt.element,
                 how=how, snippet="",
             )  # fmt: skip
         scorecard.count(TOPIC, label, ok=not wrong.size, origin=rows.labels[i].partition(",")[0], show=show)

@@ -51,11 +51,11 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
             how = {"element": element, "word": f"0x{int(words[i]):0{bits // 4}x}", "rule": f"{rule.value}, {bits} bits"}
             if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
                 if fmt.nan_code is not None and not isinstance(code, NoAnswer):
-                    show = partial(show_conversion, label, float(x[i]), fmt.nan_code, int(code), fmt, how=how, snippet="")
+                    show = partial(show_conversion, label, x[i], fmt.nan_code, int(code), fmt, how=how, snippet="")
                     scorecard.count("nan", label, ok=fmt.is_nan(int(code)), show=show)
                 continue
             if isinstance(code, NoAnswer):
-                given = partial(describe_number, float(x[i]), element, how)
+                given = partial(describe_number, x[i], element, how)
                 scorecard.count_no_answer("random-bits", label, code, given=given)
                 continue
             carried = int(words[i]) ^ ((1 << bits) - 1) if rule is SrRule.BELOW else int(words[i])
@@ -69,7 +69,7 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
                 f"word = np.array([0x{carried << (32 - bits):08x}], np.uint32)  # in the upper bits, by the carry rule\n"
                 f'print(mxspec.encode(x, "{element}", rounding="sr", random_bits=word))'
             )
-            show = partial(show_conversion, label, float(x[i]), int(expected[i]), int(code), fmt, how=how, snippet=snippet)
+            show = partial(show_conversion, label, x[i], int(expected[i]), int(code), fmt, how=how, snippet=snippet)
             equals = frozenset(e for e, codes in known if codes[i] == code)
             scorecard.count("random-bits", label, ok=bool(ok), equals=equals, show=show)
     return {}
