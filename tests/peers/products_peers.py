@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,20 @@ SCHEMA = "mxspec-products/1"
 FOLDER = REPORTS / "products"
 EXAMPLES = REPORTS.parent / "conformance/examples"
 #: Folders of examples, and where their results are kept.
-FOLDERS = {"gpu": FOLDER, "packages": REPORTS / "packages"}
+FOLDERS = {"gpu": REPORTS / "card", "packages": REPORTS / "packages"}
+#: Runs of an example under another value of a variable that it reads: example, what is added to its name, variable, value.
+RUNS = (
+    ("humming-int", "gptq", "METHOD", "gptq"), ("mslk-fp8-block", "slow", "ACCUMULATE", "slow"), ("mslk-fp8-block", "first", "TILES", "first"),
+    ("sglang-act-quant", "ue8m0", "SCALE", "ue8m0"), ("sglang-mxfp8", "tiles", "PLACES", "tiles"), ("torch-scaled-rows", "fast", "FAST", "1"),
+    ("torchao-fp8-groups", "training", "FOR", "training"), ("vllm-awq", "dequantize", "BY", "dequantize"),
+    ("vllm-fp8-groups", "columns", "ORDER", "columns"), ("vllm-silu-mul", "ue8m0", "SCALE", "ue8m0"),
+)  # fmt: skip
+VARIABLES = {f"{example}-{word}": (variable, value) for example, word, variable, value in RUNS}
+#: Examples that no card has judged to the end yet.
+WAITING = (
+    "deepgemm-fp8", "deepgemm-grouped", "gptqmodel-marlin", "humming-fp8", "humming-moe", "humming-quantize", "mslk-fp8",
+    "sglang-fp8-product", "sglang-rmsnorm-fp8", "torch-scaled-grouped", "vllm-moe-mxfp8", "vllm-w4a16", "vllm-wna16",
+)  # fmt: skip
 #: Examples that take minutes otherwise: judged at the quick level.
 SLOW = ("pychop-mx", "tt-lang-mxfp4")
 #: Ids of failing calls that are kept.
@@ -38,17 +52,19 @@ _MOST_BYTES = 20_000
 
 def list_examples(*folders: str) -> dict[str, Path]:
     """Name -> target file of a library that no adapter has; of some folders, or all."""
-    return {path.stem.replace("_", "-"): path for folder in folders or FOLDERS for path in sorted((EXAMPLES / folder).glob("*.py"))}
+    found = {path.stem.replace("_", "-"): path for folder in folders or FOLDERS for path in sorted((EXAMPLES / folder).glob("*.py"))}
+    return found | {f"{example}-{word}": found[example] for example, word, *_ in RUNS if example in found}
 
 
 def list_targets() -> list[str]:
-    """The targets whose products are kept: known ones, and files of examples."""
-    return [*(name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS), *list_examples("gpu")]
+    """The targets whose products are kept."""
+    return [name for name, adapter in known_adapters().items() if adapter.kept is Kept.PRODUCTS]
 
 
 def record(name: str) -> dict[str, Any]:
     """What is published of one target."""
     target = str(list_examples().get(name, name))
+    os.environ |= dict([VARIABLES[name]] if name in VARIABLES else [])
     judged = check(target, quick=name in SLOW).as_dict()
     products = any("matmul" in entry["operations"] for entry in judged["formats"])
     return describe_check(name, judged, [asdict(found) for found in identify_products_of(target)] if products else [])
@@ -68,7 +84,8 @@ def describe_check(name: str, judged: dict[str, Any], identified: list[dict[str,
         if requirement["first"] is not None and len(json.dumps(requirement["first"])) > _MOST_BYTES:
             requirement["first"].pop("product", None)
     file = list_examples().get(name)
-    where = {} if file is None else {"file": file.relative_to(REPORTS.parent).as_posix()}
+    where: dict[str, Any] = {} if file is None else {"file": file.relative_to(REPORTS.parent).as_posix()}
+    where |= {"variables": dict([VARIABLES[name]])} if name in VARIABLES else {}
     return {"schema": SCHEMA, "target": name, "about": find_about(name), **where, "check": judged, "identify": identified}
 
 
@@ -127,7 +144,8 @@ def describe_package(document: Mapping[str, Any]) -> Iterator[str]:
         found.setdefault(
             (
                 ", ".join(operations),
-                "<br>".join(words or [f"fails {', '.join(r['id'].split('/')[2] for r in own)}" if own else "passes"]),
+                "<br>".join(words if len(words) > 1 or not own else [*words, f"fails {', '.join(r['id'].split('/')[2] for r in own)}"])
+                or "passes",
                 levels,
                 str(len(own)),
             ),
@@ -135,7 +153,8 @@ def describe_package(document: Mapping[str, Any]) -> Iterator[str]:
         ).append(fmt)
     for number, ((operations, words, levels, count), formats) in enumerate(found.items()):
         name = f"[{document['target']}](../../{document['file']}) {judged['target']['version']}" if not number else ""
-        seconds = f"{judged['seconds']:.0f}{' (quick)' * (document['target'] in SLOW)}" if not number else ""
+        card = judged["environment"].get("device", "").replace("NVIDIA", "").partition(" 80GB")[0]
+        seconds = f"{judged['seconds']:.0f}{card}{' (quick)' * (document['target'] in SLOW)}" if not number else ""
         yield f"| {name} | {operations} of {', '.join(formats)} | {words} | {levels} | {count} | {seconds} |"
 
 
@@ -145,9 +164,9 @@ def _conclude(entry: Mapping[str, Any], fails: bool) -> str:
     return f"{'nearest' if fails else 'conforms to'} {entry['judged_against']}{same}"
 
 
-def render_packages() -> str:
-    """The table of reports/packages/README.md."""
-    documents = [json.loads(path.read_text("ascii")) for path in sorted(FOLDERS["packages"].glob("*.json"))]
+def render_packages(folder: str = "packages") -> str:
+    """The table of reports/packages/README.md, or of reports/card/README.md."""
+    documents = [json.loads(path.read_text("ascii")) for path in sorted(FOLDERS[folder].glob("*.json"))]
     return "\n".join([PACKAGES_HEAD, *(row for document in documents for row in describe_package(document))]) + "\n"
 
 
@@ -159,15 +178,16 @@ def main(arguments: list[str]) -> None:
     here = [name for name in list_targets() if name in known_adapters() and known_adapters()[name].library.is_here()]
     for name in arguments or here:
         document = record(name)
-        path = FOLDERS["packages" if name in list_examples("packages") else "gpu"] / f"{name}.json"
+        example = next((folder for folder in FOLDERS if name in list_examples(folder)), "")
+        path = FOLDERS.get(example, FOLDER) / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
         stamp(path)
-        if path.parent == FOLDER:
+        if not example:
             print(describe(document), flush=True)
         else:
             page = path.with_name("README.md")
-            write_file(page, (page.read_text("utf-8").partition(PACKAGES_HEAD)[0] + render_packages()).encode("utf-8"))
+            write_file(page, (page.read_text("utf-8").partition(PACKAGES_HEAD)[0] + render_packages(example)).encode("utf-8"))
             print("\n".join(describe_package(document)), flush=True)
 
 

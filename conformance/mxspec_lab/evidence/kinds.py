@@ -191,6 +191,7 @@ KINDS = (
     Kind("sums/fpsan.json", "python tests/peers/products_fpsan.py run FOLDER {file}", "1 min on an NVIDIA GPU, kernels built by Triton 3.8 or later"),
     Kind("sums/zeros.json", "python tests/peers/products_zeros.py {file}", "10 s on an NVIDIA GPU, with torch"),
     Kind("sums/mmaemu.json", "python -m tests.peers.products_mmaemu --json {file}", "4 min, mmaemu and torch"),
+    Kind("card/*.json", "python tests/peers/products_peers.py {name}", "5 min on an NVIDIA GPU, with the package", of_example),
     Kind("packages/*.json", "python tests/peers/products_peers.py {name}", "1 min and the package", of_example),
     Kind("sparse/torch.json", "python tests/peers/sparse_torch.py --json {file}", "20 s and an environment with torch"),
     Kind(
