@@ -6,6 +6,7 @@ import json
 import os
 from io import StringIO
 from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 import jsonschema
 import pytest
@@ -13,9 +14,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.render.junit import render_junit
 from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
-from mxspec_conformance.results.report import Report, Requirement, Verdict, load_result_schema, read_report
+from mxspec_conformance.results.report import Baseline, Report, Requirement, Verdict, load_result_schema, read_report
 from mxspec_vectors.topics import Level
 
 NUMBERS = {"must": 0, "should": 1, "contract": 2, "open": 3}
@@ -111,3 +113,17 @@ def test_a_baseline_is_a_regular_file_of_bounded_depth(tmp_path: Path) -> None:
     for name, words in (("fifo", "a FIFO, not a regular file"), ("deep", "nested too deeply"), ("zeros", "a device, not a regular file")):
         with pytest.raises(BaselineError, match=words):
             read_baseline(tmp_path / name)
+
+
+def test_junit_fails_what_the_exit_code_counts() -> None:
+    """What the baseline knows, and what is of a less binding level, is skipped there."""
+    report = report_of(
+        ("quantize/mxfp4/exact", "must", "fail", 1), ("quantize/mxfp4/nan", "must", "error", 2), ("scale/mxfp4/nan", "should", "fail", 3),
+        ("decode/e2m1/code", "must", "pass", 0),
+    )  # fmt: skip
+    report.exit_level = Level.MUST
+    for known, failures, errors, skipped in ((["quantize/mxfp4/exact"], 0, 1, 2), ([], 1, 1, 1)):
+        report.baseline = Baseline(version="1", vectors=report.vectors, known=known, new=[], gone=[])
+        (suite,) = Xml.fromstring(render_junit([report.as_dict()]))
+        assert [suite.get(name) for name in ("failures", "errors", "skipped")] == [str(failures), str(errors), str(skipped)]
+        assert [len(list(suite.iter(name))) for name in ("failure", "error", "skipped")] == [failures, errors, skipped]

@@ -372,6 +372,19 @@ def test_only_with_nothing_to_judge(run: Run, targets: dict[str, Path]) -> None:
         assert second.endswith("`pytest --mxspec-target TARGET --collect-only -q` lists those of a target")
 
 
+def test_several_parts_are_judged_together(run: Run, targets: dict[str, Path]) -> None:
+    """In either order; one that fits nothing is no pass."""
+    parts = ["--only", "quantize/mxint8/exact", "--only", "quantize/mxint8/zero-block"]
+    for given in (parts, [*parts[2:], *parts[:2]]):
+        result = run("check", targets["good"], "--in-process", "--quick", *given)
+        assert result.code == 0
+        assert "2 pass" in result.out
+    for given in ([*parts, "--only", "bogus/*"], ["--only", "bogus/*", *parts]):
+        result = run("check", targets["good"], "--in-process", "--quick", *given)
+        assert result.code == 2
+        assert "fits --only 'bogus/*'" in result.err
+
+
 def test_only_what_one_of_two_targets_has(run: Run, targets: dict[str, Path], tmp_path: Path) -> None:
     """No verdict hides that another target was not judged."""
     other = tmp_path / "other.py"

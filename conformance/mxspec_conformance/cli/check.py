@@ -28,7 +28,7 @@ from mxspec_conformance.cli.parameters import (
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
 from mxspec_conformance.judge.wanted import Wanted
-from mxspec_conformance.results.report import STALE_STATES, Report, Verdict, explain_level
+from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
@@ -40,7 +40,9 @@ from mxspec_vectors.topics import Level
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=TARGET)
 @click.option("--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one.")
 @click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
-@click.option("--only", metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'.")
+@click.option(
+    "--only", "globs", multiple=True, metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'; repeatable."
+)
 @click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
 @click.option(
     "--data", "data_files", multiple=True, type=INPUT, metavar="FILE",
@@ -77,7 +79,7 @@ def check(
     targets: tuple[str, ...],
     profile: str | None,
     formats: tuple[str, ...],
-    only: str | None,
+    globs: tuple[str, ...],
     quick: bool,
     level: str,
     baseline_file: Path | None,
@@ -121,6 +123,7 @@ def check(
         fail(str(error))
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
+    only = " ".join(globs) or None
     reports: list[Report] = []
     lost: list[str] = []
     data = (normal_data(), *map(read_data, data_files))
@@ -157,9 +160,11 @@ def check(
             apply_waivers(report, waivers, today=today)
     if not reports:
         fail("\n".join(lost))
-    for report in reports if only is not None else ():
-        if all(r.verdict is Verdict.UNSUPPORTED for r in report.requirements):
-            lost.append(f"{report.target['name']}: {_explain_nothing(report, Wanted(only))}")
+    for report in reports:
+        for wanted in Wanted(only).list_each():
+            own = [r for r in report.requirements if wanted.fits(r.id)]
+            if all(r.verdict is Verdict.UNSUPPORTED for r in own):
+                lost.append(f"{report.target['name']}: {_explain_nothing(report, own, wanted)}")
     if only is not None and not any(report.requirements for report in reports):
         fail("\n".join(lost))
     for report in reports:
@@ -193,10 +198,10 @@ def check(
     raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
 
 
-def _explain_nothing(report: Report, wanted: Wanted) -> str:
-    """Why nothing that was requested has a verdict."""
-    if report.requirements:
-        return "; ".join(f"{r.id} is not judged: {r.note}" for r in report.requirements[:8])
+def _explain_nothing(report: Report, unsupported: Sequence[Requirement], wanted: Wanted) -> str:
+    """Why nothing that fits a glob has a verdict."""
+    if unsupported:
+        return "; ".join(f"{r.id} is not judged: {r.note}" for r in unsupported[:8])
     capabilities = report.target["capabilities"]
     lists = ("formats", "elements", "layouts", "sparse_formats", "affine", "products", "fused")
     return wanted.explain_nothing(str(name) for key in lists for name in capabilities.get(key, ()))

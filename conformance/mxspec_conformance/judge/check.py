@@ -62,7 +62,7 @@ def check(
             process; or an open session.
         profile: Judge against this profile; default: the one that the target claims, else the nearest normative one.
         formats: Block formats to judge; default: those that the target lists.
-        only: A glob that requirement ids must match.
+        only: A glob that requirement ids must match, or several, separated by spaces, one of which does.
         in_process: Run a path or name in this process, too.
         timeout: Seconds that one call may take; not for targets in this process.
         total_timeout: Seconds that all calls together may take; what is not asked by then is a time-out.

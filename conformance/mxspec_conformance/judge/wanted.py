@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -22,7 +22,7 @@ OF_CALLS = frozenset({"call-size", "memory", "state", "refusal"})
 class Wanted:
     """The requirements that are asked for."""
 
-    #: A glob of ids; None: all.
+    #: Globs of ids, separated by spaces, one of which fits; None: all.
     only: str | None = None
     #: Whether those that no profile decides are.
     calls: bool = True
@@ -31,7 +31,11 @@ class Wanted:
         """Whether one is, by its id."""
         if not self.calls and requirement.rpartition("/")[2] in OF_CALLS:
             return False
-        return self.only is None or fnmatchcase(requirement, self.only)
+        return self.only is None or any(fnmatchcase(requirement, glob) for glob in self.only.split())
+
+    def list_each(self) -> Iterable[Wanted]:
+        """Each glob by itself."""
+        return (replace(self, only=glob) for glob in (self.only or "").split())
 
     def any_of(self, operation: str, name: str, topics: Iterable[str] = tuple(TOPICS)) -> bool:
         """Whether one of these topics is, of an operation and a format, element or layout."""

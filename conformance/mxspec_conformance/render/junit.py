@@ -8,15 +8,13 @@ from xml.etree import ElementTree as Xml
 
 from mxspec_conformance.render.clean import clean
 from mxspec_conformance.render.terminal import failure_text
-from mxspec_conformance.results.report import STALE_STATES, Requirement, Verdict, read_report
+from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, read_report
 
-_FAILURES = (Verdict.FAIL, Verdict.DEVIATION, Verdict.STALE_WAIVER)
 _ERRORS = (Verdict.ERROR, Verdict.TIMEOUT)
-_SKIPPED = (Verdict.UNSUPPORTED, Verdict.WAIVED, Verdict.OPEN)
 
 
 def render_junit(documents: Sequence[Mapping[str, Any]]) -> bytes:
-    """One XML document; requirements that are unsupported or waived are skipped tests with the reason."""
+    """One XML document. What sets the exit code is a failure or an error; what else is no pass is a skipped test with the reason."""
     root = Xml.Element("testsuites", name="mxspec")
     for document in documents:
         _add_suite(root, document)
@@ -29,12 +27,13 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
     document = clean(dict(document))
     report = read_report(document)
     stale = [w for w in report.waivers if w["state"] in STALE_STATES]
+    outcomes = [_find_outcome(report, r) for r in report.requirements]
     attributes = {
         "name": f"mxspec {report.target['name']} {report.target['version']}",
         "tests": str(len(report.requirements) + len(stale)),
-        "failures": str(sum(r.verdict in _FAILURES for r in report.requirements) + len(stale)),
-        "errors": str(sum(r.verdict in _ERRORS for r in report.requirements)),
-        "skipped": str(sum(r.verdict in _SKIPPED for r in report.requirements)),
+        "failures": str(outcomes.count("failure") + len(stale)),
+        "errors": str(outcomes.count("error")),
+        "skipped": str(outcomes.count("skipped")),
         "time": f"{report.seconds:.3f}",
     }
     if "time" in report.environment:
@@ -46,20 +45,30 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
         facts["fewer cases"] = ", ".join(fewer)
     for name, value in {**facts, **report.environment}.items():
         Xml.SubElement(properties, "property", name=name, value=str(value))
-    for requirement in report.requirements:
-        _add_case(suite, requirement)
+    known = () if report.baseline is None else report.baseline.known
+    for requirement, outcome in zip(report.requirements, outcomes, strict=True):
+        _add_case(suite, requirement, outcome, is_known=requirement.id in known)
     for waiver in stale:
         case = Xml.SubElement(suite, "testcase", classname="mxspec.waivers", name=waiver["id"], time="0")
         Xml.SubElement(case, "failure", message=f"stale waiver: {waiver['state']}", type="stale waiver")
 
 
-def _add_case(suite: Xml.Element, r: Requirement) -> None:
+def _find_outcome(report: Report, r: Requirement) -> str:
+    """The element of a test's case; "" where it passes."""
+    if r.verdict is Verdict.PASS:
+        return ""
+    if not report.counts_as_wrong(r):
+        return "skipped"
+    return "error" if r.verdict in _ERRORS else "failure"
+
+
+def _add_case(suite: Xml.Element, r: Requirement, outcome: str, *, is_known: bool) -> None:
     operation, fmt, topic = r.operation, r.format, r.topic
     case = Xml.SubElement(suite, "testcase", classname=f"mxspec.{operation}.{fmt}", name=topic, time="0")
-    message = f"{r.failing} of {r.cases} cases" + (f": {r.note}" if r.note else "")
-    if r.verdict in _SKIPPED:
-        Xml.SubElement(case, "skipped", message=f"{r.verdict}: {r.note}")
-    elif r.verdict in (*_FAILURES, *_ERRORS):
-        kind = "failure" if r.verdict in _FAILURES else "error"
-        element = Xml.SubElement(case, kind, message=message, type=r.verdict.value)
+    if outcome == "skipped":
+        known = "known by the baseline, " if is_known else ""
+        Xml.SubElement(case, "skipped", message=f"{known}{r.verdict}: {r.note}")
+    elif outcome:
+        message = f"{r.failing} of {r.cases} cases" + (f": {r.note}" if r.note else "")
+        element = Xml.SubElement(case, outcome, message=message, type=r.verdict.value)
         element.text = failure_text(r)

@@ -239,11 +239,12 @@ class Report:
         judged = [r for r in self.requirements if r.verdict is not Verdict.UNSUPPORTED]
         if not judged:
             return 2
-        known = () if self.baseline is None else self.baseline.known
-        bad = [r for r in judged if self._counts(r) and r.id not in known]
-        return 1 if bad or any(w["state"] in STALE_STATES for w in self.waivers) else 0
+        return 1 if any(map(self.counts_as_wrong, judged)) or any(w["state"] in STALE_STATES for w in self.waivers) else 0
 
-    def _counts(self, requirement: Requirement) -> bool:
+    def counts_as_wrong(self, requirement: Requirement) -> bool:
+        """Whether a requirement sets the exit code to 1."""
+        if self.baseline is not None and requirement.id in self.baseline.known:
+            return False
         if requirement.verdict is Verdict.OPEN:
             return self.exit_level is Level.OPEN
         return requirement.verdict not in GOOD and Level(requirement.level).rank <= self.exit_level.rank

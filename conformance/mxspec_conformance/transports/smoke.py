@@ -106,7 +106,8 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
             if capabilities.has("quantize", "tensor_scale") and block.has_tensor_scale:
                 yield (f"quantize {fmt}, {label}, tensor scale", partial(session.call, "quantize", x, fmt, tensor_scale=1.0))
             if capabilities.has("dequantize"):
-                yield f"dequantize {fmt}, {label}", partial(session.call, "dequantize", codes, scales, fmt)
+                options = {"tensor_scale": 1.0} if capabilities.has("dequantize", "tensor_scale") and block.has_tensor_scale else {}
+                yield f"dequantize {fmt}, {label}", partial(session.call, "dequantize", codes, scales, fmt, **options)
         if capabilities.has("tensor_scale") and block.has_tensor_scale:
             yield f"tensor_scale {fmt}", partial(session.call, "tensor_scale", ramp[None, : block.k], fmt)
     for name in capabilities.affine:
