@@ -39,7 +39,7 @@ def _neighbour(scales: Floats) -> Floats:
 WRONG: dict[str, tuple[Quantizer, str]] = {
     "no floor": (replace(RIGHT, floor=0), ""),
     "floor 1e-10": (replace(RIGHT, floor=1e-10), "scale"),
-    "floor 1e-3": (replace(RIGHT, floor=1e-3), "scale floored at 2.232e-06, for every amax below 0.001"),
+    "floor 1e-3": (replace(RIGHT, floor=1e-3), "scale floored at 2.232e-06, for every amax up to 0.000"),
     "times the reciprocal of 448": (replace(RIGHT, scale=lambda a: a * (ONE / np.float32(448))), "scale: (max(amax, 0.0001) *_f32 0.002232143 [0x3b124925])"),
     "reciprocal of 448 / amax": (replace(RIGHT, scale=lambda a: ONE / (np.float32(448) / a)), "scale: 1 / (448 / amax)"),
     "inverse is stored": (replace(RIGHT, stored=lambda s: ONE / s), "scale: the inverse of amax / 448"),

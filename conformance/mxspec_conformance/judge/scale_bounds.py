@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,10 +23,11 @@ _STEPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of the scales: its byte, and the first maximum within, as bits of float32."""
+    """One end of the scales: its byte; as bits of float32 the first maximum within, and the last one that was seen to have the byte."""
 
     byte: int
     amax: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,13 @@ class Bounds:
     @property
     def text(self) -> str:
         """For people; empty where there is none."""
-        ends = (("floored", self.floors, "below"), ("capped", self.ceilings, "above"))
+        ends = (
+            ("floored", self.floors, "below", "up to {}, and for none from {} on"),
+            ("capped", self.ceilings, "above", "from {} on, and for none up to {}"),
+        )
         return "; ".join(
-            f"scale {what} at {_list_scales(found, self.fmt)}, for every amax {where} {_list_maxima(found)}"
-            for what, found, where in ends
+            f"scale {what} at {_list_scales(found, self.fmt)}, for every amax {_say_where(found, where, between)}"
+            for what, found, where, between in ends
             if found
         )
 
@@ -64,8 +68,16 @@ def _list_scales(found: Mapping[TensorScales | None, Bound], fmt: BlockFormat | 
     return f"byte {low:02x}" if low == high else f"byte {low:02x} to {high:02x}"
 
 
-def _list_maxima(found: Mapping[TensorScales | None, Bound]) -> str:
-    low, high = (np.uint32(end(b.amax for b in found.values())).view(np.float32) for end in (min, max))
+def _say_where(found: Mapping[TensorScales | None, Bound], exactly: str, between: str) -> str:
+    """Where an end begins: exactly, or between the maxima that were tested."""
+    if all(abs(b.amax - b.last) == 1 for b in found.values()) or len(found) > 1:
+        return f"{exactly} {_list_maxima(b.amax for b in found.values())}"
+    return between.format(*(_list_maxima([getattr(b, end) for b in found.values()]) for end in ("last", "amax")))
+
+
+def _list_maxima(bits: Iterable[int]) -> str:
+    some = list(bits)
+    low, high = (np.uint32(end(some)).view(np.float32) for end in (min, max))
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}, by the tensor scale"
 
 
@@ -78,7 +90,7 @@ def find_bounds(results: Sequence[ObservedScales], fmt: BlockFormat, profile: Pr
             floors[tensor] = floor
         ceiling = _find_end(amax[::-1], -returned[::-1].astype(int), -expected[::-1].astype(int))
         if ceiling and -ceiling.byte != fmt.scale.nan_code:
-            ceilings[tensor] = Bound(-ceiling.byte, ceiling.amax)
+            ceilings[tensor] = Bound(-ceiling.byte, ceiling.amax, ceiling.last)
     return Bounds(floors, ceilings, fmt)
 
 
@@ -91,7 +103,7 @@ def _find_end(amax: Bits, returned: npt.NDArray[np.int_], expected: npt.NDArray[
     replaced = expected[:run]
     if np.ptp(replaced) < _STEPS or returned[0] < replaced.min() + _STEPS:
         return None
-    return Bound(int(returned[0]), int(amax[run]))
+    return Bound(int(returned[0]), int(amax[run]), int(amax[run - 1]))
 
 
 def _join(results: Sequence[ObservedScales], profile: Profile) -> Iterator[tuple[TensorScales | None, Bits, Codes, Codes]]:
