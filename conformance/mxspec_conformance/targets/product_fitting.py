@@ -38,8 +38,10 @@ _COMPILED, _TIMES, _SHAPES = 1.0, 10.0, 2
 class SizedSession:
     """A session of a target that is known to take products of some sizes only, or few of them in the time that there is."""
 
-    def __init__(self, inner: TargetSession, found: str, **known: Any) -> None:
+    def __init__(self, inner: TargetSession, found: str, *, has_sizes: bool = True, **known: Any) -> None:
         self.inner = inner
+        #: Whether sizes were looked for.
+        self.has_sizes = has_sizes or getattr(inner, "has_sizes", False)
         self.capabilities: Capabilities = replace(inner.capabilities, **known)
         self.transport = inner.transport
         self.environment: dict[str, Any] = getattr(inner, "environment", {})
@@ -64,7 +66,7 @@ class SizeWatch:
         self._first: dict[tuple[int, int], float] = {}
         #: The first product that was answered while sizes were looked for: its operands, dtype and outputs.
         self.first: tuple[Numbers, Numbers, str, Any] | None = None
-        self._has_climbed = isinstance(session, SizedSession) or session.transport == "results-file"
+        self._has_climbed = getattr(session, "has_sizes", False) or session.transport == "results-file"
 
     def see_refusal(self) -> SizedSession | None:
         """A session of the sizes that the target takes, where it refuses those that it declares; None where sizes do not explain it.
@@ -77,6 +79,20 @@ class SizeWatch:
         ladder = _Ladder(self.session, self.product)
         sized, self.first = ladder.climb(), ladder.first
         return sized
+
+    def see_declined(self) -> SizedSession | None:
+        """A session of the output dtypes that the product has, where it declines the first of those that the target declares."""
+        dtypes = self.session.capabilities.out_dtypes
+        if len(dtypes) < 2 or self.session.transport == "results-file":
+            return None
+        ladder = _Ladder(self.session, self.product)
+        for sizes in (self.session.capabilities.product_shapes, *ladder.list_raised()):
+            if taken := tuple(dtype for dtype in dtypes if ladder.answers_in(dtype, sizes)):
+                declined = ", ".join(dtype for dtype in dtypes if dtype not in taken)
+                return (
+                    SizedSession(self.session, f"declines outputs of {declined}", has_sizes=False, out_dtypes=taken) if declined else None
+                )
+        return None
 
     def see_time(self, shape: tuple[int, int], call: Callable[[], Any]) -> tuple[Any, SizedSession | None]:
         """What a call returns; with a session that uses few shapes of b, once the calls so far show that each is compiled.
@@ -120,8 +136,7 @@ class _Ladder:
         declared = self.session.capabilities.product_shapes
         if self.takes(declared, (1, 3)) or self.is_broken:
             return None
-        raised: list[Any] = [tuple(map(math.lcm, declared, steps)) for steps in _TOGETHER]
-        found = next((m for m in raised if self.takes(m)), None)
+        found = next((m for m in self.list_raised() if self.takes(m)), None)
         if found is None or self.is_broken:
             return None
         for axis, least in enumerate(declared):
@@ -134,6 +149,10 @@ class _Ladder:
         if self.is_broken or not self.takes(found, (3,)):
             return None
         return SizedSession(self.session, self.describe(found), product_shapes=found)
+
+    def list_raised(self) -> list[Any]:
+        """Multiples that are tried together, from the smallest."""
+        return [tuple(map(math.lcm, self.session.capabilities.product_shapes, steps)) for steps in _TOGETHER]
 
     def takes(self, multiples: Multiples, times: tuple[int, ...] = (1,)) -> bool:
         """Whether products of these sizes, times each number, are answered."""
