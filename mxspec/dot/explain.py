@@ -41,7 +41,7 @@ class Term:
     a: float
     b: float
     product: float
-    #: The exponent at which hardware aligns the product; a zero has one, too.
+    #: The exponent at which hardware aligns the product; of a zero the class's least one.
     exponent: int
     #: What enters the addition: the product cut to the step's place, or rounded to the class's precision.
     kept: float

@@ -41,12 +41,14 @@ def simulate_product(
     direction: Direction = Direction.NEAREST,
     fused: bool = False,
     parts: int = 1,
+    align_zeros: bool = False,
 ) -> Float64s:
     """Outputs [m, n], as float64, of one accumulation of a class; without the tensor scales.
 
     order and direction: of rounded additions; fused groups are taken forward and cut toward zero. fused: each addition takes its
     product exactly, as FMA does; otherwise products are rounded first. parts: so many equal runs along k are summed by themselves
-    (split-k), and their sums added forward.
+    (split-k), and their sums added forward. align_zeros: products that are zero take part in the alignment of a fused group, by the
+    exponents of their operands; on an H100 they do not.
 
     Raises ValueError for a side whose numbers float64 does not hold: a kernel rounds them before it multiplies, or sums their
     parts apart.
@@ -54,7 +56,7 @@ def simulate_product(
     if a.rest is not None or b.rest is not None:
         raise ValueError("an operand's numbers are sums of two; pass affine_factor a contract other than exact")
     if accumulator.group:
-        return _add_groups(a, b, accumulator)
+        return _add_groups(a, b, accumulator, align_zeros=align_zeros)
     fmt = SUM_FORMATS[accumulator.precision]
     with np.errstate(invalid="ignore"):
         products = a.values[:, None, :] * b.values[None, :, :]
@@ -117,7 +119,7 @@ class GroupStep:
     promoted: Float64s | None
 
 
-def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
+def step_groups(a: Factor, b: Factor, unit: Accumulator, *, align_zeros: bool = False) -> Iterator[GroupStep]:
     """The steps of a fused class, `group` products each: all addends cut to the place that the largest exponent leaves, added,
     and cut again."""
     check_environment()
@@ -130,7 +132,8 @@ def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
         with np.errstate(invalid="ignore"):
             products = a.values[:, None, part] * b.values[None, :, part]
         exponents = a.exponents[:, None, part].astype(np.int64) + b.exponents[None, :, part]
-        exponents = np.where(products == 0, unit.least, exponents)  # a product that is zero aligns nothing
+        if not align_zeros:
+            exponents = np.where(products == 0, unit.least, exponents)
         own = np.where(total == 0, unit.least, np.maximum(np.frexp(np.where(np.isfinite(total), total, 0))[1] - 1, unit.least))
         top = np.maximum(exponents.max(axis=-1), own)
         place = top - unit.fraction
@@ -147,9 +150,9 @@ def step_groups(a: Factor, b: Factor, unit: Accumulator) -> Iterator[GroupStep]:
         total = np.zeros_like(after) if moves else after
 
 
-def _add_groups(a: Factor, b: Factor, unit: Accumulator) -> Float64s:
+def _add_groups(a: Factor, b: Factor, unit: Accumulator, *, align_zeros: bool) -> Float64s:
     last: GroupStep | None = None
-    for step in step_groups(a, b, unit):
+    for step in step_groups(a, b, unit, align_zeros=align_zeros):
         last = step
     if last is None:
         return np.zeros((a.rows, b.rows))

@@ -215,8 +215,28 @@ def test_sizes_are_found_in_the_dtype_that_a_product_has() -> None:
     assert "declines outputs of float16" in words
 
 
-def test_parts_that_are_added_in_any_order_are_no_memory() -> None:
-    """Rounded parts whose order changes from call to call: sums are wrong, and no call depends on an earlier one."""
+@pytest.mark.parametrize("k_least", [256, 1 << 20])
+def test_a_dtype_is_left_only_where_it_is_declined_always(k_least: int) -> None:
+    """A float32 product that is declined for short sums, and wrong, fails; one that is always declined hides no other."""
+    kernel = Kernel(lambda m, n, k: n % 64 > 0, OUT_DTYPES=("float32", "bfloat16"))
+    multiply = kernel.matmul
+
+    def answer(a: Any, b: Any, out_dtype: str) -> Any:
+        y = multiply(a, b, out_dtype)
+        if out_dtype == "float32":
+            if a.shape[1] < k_least:
+                raise NotImplementedError
+            return y.astype(np.float32) * 2
+        return y
+
+    kernel.matmul = answer  # type: ignore[method-assign]
+    report = _judge(kernel)
+    assert any(r.verdict is Verdict.FAIL for r in report.requirements) == (k_least == 256)
+    assert ("declines outputs of float32" in report.formats[0].behaviour["sizes"]) == (k_least != 256)
+
+
+def test_parts_that_are_added_in_any_order_are_named() -> None:
+    """Rounded parts whose order changes from call to call: sums are wrong, and equal calls differ."""
     kernel, calls = Kernel(cut=lambda m, n, k: [k // 4 // 32 * 32, k // 2 // 32 * 32] if k > 64 else []), count()
 
     def multiply_parts(a: Any, b: Any, out_dtype: str) -> Any:

@@ -123,6 +123,8 @@ def check(
         fail(str(error))
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
+    if not all(map(str.strip, globs)):
+        fail("--only is empty; name requirements, such as 'quantize/mxfp4/*', or leave it out to judge all")
     only = " ".join(globs) or None
     reports: list[Report] = []
     lost: list[str] = []

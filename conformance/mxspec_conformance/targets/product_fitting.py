@@ -78,21 +78,7 @@ class SizeWatch:
         self._has_climbed = True
         ladder = _Ladder(self.session, self.product)
         sized, self.first = ladder.climb(), ladder.first
-        return sized
-
-    def see_declined(self) -> SizedSession | None:
-        """A session of the output dtypes that the product has, where it declines the first of those that the target declares."""
-        dtypes = self.session.capabilities.out_dtypes
-        if len(dtypes) < 2 or self.session.transport == "results-file":
-            return None
-        ladder = _Ladder(self.session, self.product)
-        for sizes in (self.session.capabilities.product_shapes, *ladder.list_raised()):
-            if taken := tuple(dtype for dtype in dtypes if ladder.answers_in(dtype, sizes)):
-                declined = ", ".join(dtype for dtype in dtypes if dtype not in taken)
-                return (
-                    SizedSession(self.session, f"declines outputs of {declined}", has_sizes=False, out_dtypes=taken) if declined else None
-                )
-        return None
+        return sized or ladder.drop_declined()
 
     def see_time(self, shape: tuple[int, int], call: Callable[[], Any]) -> tuple[Any, SizedSession | None]:
         """What a call returns; with a session that uses few shapes of b, once the calls so far show that each is compiled.
@@ -125,8 +111,8 @@ def _time(call: Callable[[], Any]) -> tuple[float, Any]:
 class _Ladder:
     def __init__(self, session: TargetSession, product: Product) -> None:
         self.session, self.product = session, product
-        #: Sizes -> an error for each dtype of outputs.
-        self.refused: dict[Multiples, list[CallError]] = {}
+        self.refused: dict[Multiples, CallError] = {}
+        self.has_answered = False
         #: Whether a call failed otherwise than by a refusal: no ladder explains that.
         self.is_broken = False
         #: As a `SizeWatch` has it.
@@ -160,11 +146,8 @@ class _Ladder:
         return all(self.answers((m * t, n * t, k * t)) for t in times)
 
     def answers(self, sizes: Multiples) -> bool:
-        """Whether a product of these sizes, rounded up to what the operands' blocks and layouts need, is answered in some dtype."""
-        return any(self.answers_in(dtype, sizes) for dtype in self.session.capabilities.out_dtypes)
-
-    def answers_in(self, dtype: str, sizes: Multiples) -> bool:
-        """As `answers`, in one dtype of outputs."""
+        """Whether a product of these sizes, rounded up to what the operands' blocks and layouts need, is answered in the first dtype."""
+        dtype = self.session.capabilities.out_dtypes[0]
         whole = find_sizes(self.product, sizes)
         try:
             if isinstance(self.product, GroupedProduct):
@@ -174,16 +157,23 @@ class _Ladder:
                 output = self.session.call("matmul", a.as_data(), b.as_data(), dtype)
                 self.first = self.first or (a, b, dtype, output)
         except CallError as error:
-            self.refused.setdefault((whole.m, whole.n, whole.k), []).append(error)
+            self.refused.setdefault((whole.m, whole.n, whole.k), error)
             self.is_broken |= error.kind not in REFUSALS or error.is_defect
             return False
+        self.has_answered = True
         return True
+
+    def drop_declined(self) -> SizedSession | None:
+        """A session without the first output dtype, where the product declines it in all sizes that were tried; sizes are then looked for again."""
+        first, *others = self.session.capabilities.out_dtypes
+        declines = any(error.kind is FailureKind.UNSUPPORTED for error in self.refused.values())
+        if not others or not declines or self.has_answered or self.is_broken:
+            return None
+        return SizedSession(self.session, f"declines outputs of {first}", has_sizes=False, out_dtypes=tuple(others))
 
     def describe(self, found: Multiples) -> str:
         """In words."""
-        whole, (sizes, errors) = find_sizes(self.product, found), next(iter(self.refused.items()))
-        # A dtype that is not offered is no matter of size.
-        error = next((e for e in errors if e.kind is not FailureKind.UNSUPPORTED), errors[0])
+        whole, (sizes, error) = find_sizes(self.product, found), next(iter(self.refused.items()))
         needed = find_sizes(self.product, (1, 1, 1))
         limits = {name: getattr(whole, name) for name in PRODUCT_SHAPE_NAMES if getattr(whole, name) > getattr(needed, name)}
         taken = " and ".join(f"{name} in multiples of {size}" for name, size in limits.items())

@@ -93,3 +93,4 @@ def _simulate_numbers(contract: OperandContract, model: Model, a: Numbers, b: Nu
     left, right = make_factor(a, contract), make_factor(b, contract)
     yield simulate(left, right, model)
     yield simulate(dot.exact_factor(left.values), dot.exact_factor(right.values), model)
+    yield simulate(left, right, model, align_zeros=True)

@@ -52,6 +52,8 @@ def list_models(found: ProductIdentity) -> Iterator[tuple[str, Model]]:
                 yield name + (f", promoted every {promoted}" if promoted else ""), Model(unit)
 
 
-def simulate(a: Factor, b: Factor, model: Model) -> npt.NDArray[np.float64]:
+def simulate(a: Factor, b: Factor, model: Model, *, align_zeros: bool = False) -> npt.NDArray[np.float64]:
     """The outputs [m, n] of the factors [m, k] and [n, k] by a model."""
-    return dot.simulate_product(a, b, model.unit, order=model.order, direction=model.direction, fused=model.fused, parts=model.parts)
+    return dot.simulate_product(
+        a, b, model.unit, order=model.order, direction=model.direction, fused=model.fused, parts=model.parts, align_zeros=align_zeros
+    )

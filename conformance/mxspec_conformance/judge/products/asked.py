@@ -92,8 +92,6 @@ def ask_watched(session: TargetSession, product: Product, cases: Sequence[Produc
             if watch.first is not None and all(y.output is None for y in asked):
                 a, b, dtype, output = watch.first
                 asked.append(Asked(ProductCase(topic="state", label="the first call that was answered", a=a, b=b, out_dtype=dtype), output))
-        if len(asked) == 1 and isinstance(x.answer, NoAnswer) and x.answer.is_declined:
-            sized = watch.see_declined() or sized
         if sized is not None:
             return asked, sized
     return asked, None

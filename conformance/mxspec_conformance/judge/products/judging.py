@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,7 +70,7 @@ def judge_product(
     other = [x for x in asked if not x.is_right(judged, contract)]
     unlike = {id(x) for x in other}
     right = [x for x in asked if id(x) not in unlike and x.output is not None and x.case.topic not in ASIDE]
-    wrong, unsteady = _leave_out_repeated(session, other, lambda x: x.is_right(judged, contract))
+    wrong, unsteady = _leave_out_repeated(session, other)
     wrong_ids = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name, wanted)
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
@@ -141,21 +141,16 @@ def judge_product(
     return requirements, result
 
 
-def _leave_out_repeated(
-    session: TargetSession, wrong: Sequence[Asked], is_right: Callable[[Asked], bool]
-) -> tuple[list[Asked], Asked | None]:
-    """Wrong cases without those about calls that are wrong in the plain call as well; with one whose equal calls differ in bits."""
+def _leave_out_repeated(session: TargetSession, wrong: Sequence[Asked]) -> tuple[list[Asked], Asked | None]:
+    """Wrong cases without those about calls that return the bits of the plain call, where that is wrong anyway; with one that does not."""
     if all(x.case.topic in _CALLS for x in wrong):
         return list(wrong), None
     left, unsteady = [], None
     for x in wrong:
         plain = ask_case(session, replace(x.case, before=())) if x.case.topic in _CALLS else None
-        if plain is None or isinstance(plain, NoAnswer):
+        if plain is None or isinstance(plain, NoAnswer) or plain.tobytes() != x.output.tobytes():
             left.append(x)
-        elif plain.tobytes() != x.output.tobytes():
-            if x.case.before or is_right(Asked(x.case, plain)):
-                left.append(x)
-            else:
+            if plain is not None and not isinstance(plain, NoAnswer) and not x.case.before:
                 unsteady = unsteady or x
     return left, unsteady
 

@@ -90,7 +90,9 @@ def describe_common(
             )
     if unsteady is not None:
         size = " x ".join(map(str, unsteady.size))
-        result.deviations.append(f"equal calls return different bits, as where parts are added in no fixed order: m x n x k = {size}")
+        result.deviations.append(
+            f"equal calls return different bits (m x n x k = {size}): parts are added in no fixed order, or an answer depends on earlier calls"
+        )
     elif any(tally.topic == "state" and tally.failing for tally in tallies):
         result.deviations.append("the answer depends on earlier calls, or on others at the same time")
 
@@ -122,7 +124,11 @@ def name_mistakes(
         with np.errstate(all="ignore"):
             left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in others)]
             # What becomes of every output, or shows in no number alone, would show in the wrong cases of other topics, too.
-            left = [m for m in left if (m.outputs is None and not special) or all(_may_show(m, x, accumulator, contract) for x in unlike)]
+            left = [
+                m
+                for m in left
+                if (m.outputs is None and not special and not m.is_general) or all(_may_show(m, x, accumulator, contract) for x in unlike)
+            ]
         explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
         named |= {id(x): explained for x in group}
     return named

@@ -52,6 +52,8 @@ class Mistake:
     factors: Callable[[ProductCase, Sides, OperandContract], Sides | None] | None = None
     #: What becomes of the correctly rounded outputs, and of the case as it was given.
     outputs: Callable[[ProductCase, Floats], Floats | None] | None = None
+    #: Whether it shows in whatever else is wrong, too: nothing that another mistake explains better has its name.
+    is_general: bool = False
 
     def explains(
         self,

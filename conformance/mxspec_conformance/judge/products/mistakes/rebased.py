@@ -75,4 +75,4 @@ def list_rebased_mistakes() -> Iterator[Mistake]:
     for sides, words in SIDES[:2]:
         for text, hold, values in ways:
             for whole, unit in ((False, "the row"), (True, "the operand")):
-                yield Mistake(text.format(side=words, all=unit, **values), keep_case, partial(_rebase, hold, whole, sides))
+                yield Mistake(text.format(side=words, all=unit, **values), keep_case, partial(_rebase, hold, whole, sides), is_general=True)
