@@ -394,3 +394,9 @@ def test_arrays_of_affine_and_sparse_sides(changed: dict[str, Any], words: str, 
     code, text = explain("mxfp4-2to4 @ int4-g32-bias-bfloat16", "--file", str(file))
     assert code == (0 if not changed else 2), text
     assert words in " ".join(text.split())
+
+
+def test_a_recording_holds_products_as_a_result_does() -> None:
+    name = "matmul/float16@int4-g128-zero-float16/sum"
+    recorded = json.loads((Path(__file__).parents[1] / "reports/card/vllm-awq.json").read_text("ascii"))
+    assert find_products(recorded, "r")[name].place == find_products(recorded["check"], "r")[name].place

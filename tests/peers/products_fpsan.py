@@ -192,8 +192,8 @@ def table(path: Path) -> str:
     verdicts = {row["kernel"]: row["verdict"] for row in judged}
     lines = ["| kernel | " + " | ".join(f"FPSan, {s}" for s in SETS) + " | `mxspec check` |", "|---|---|---|---|"]
     for row in json.loads(path.read_text("ascii"))["kernels"]:
-        told = ["differs" if row["differ"]["fpsan"][s] else "same" for s in SETS]
-        lines.append(f"| {row['name']} | {' | '.join(told)} | {'right' if row['right'] else verdicts[row['name']]} |")
+        seen = ["differs" if row["differ"]["fpsan"][s] else "same" for s in SETS]
+        lines.append(f"| {row['name']} | {' | '.join(seen)} | {'right' if row['right'] else verdicts[row['name']]} |")
     return "\n".join(lines)
 
 

@@ -86,7 +86,8 @@ def find_products(document: Any, where: str) -> dict[str, StoredProduct]:
         for number, one in enumerate(document["products"]):
             stored = read_product(one, f"{where}: product {number}")
             found[f"{number}"] = stored
-    for report in document if isinstance(document, list) else [document]:
+    for one in document if isinstance(document, list) else [document]:
+        report = one.get("check", one) if isinstance(one, Mapping) else one  # a recording holds its result
         requirements = report.get("requirements") if isinstance(report, Mapping) else None
         for r in requirements if isinstance(requirements, list) else ():
             first = r.get("first") if isinstance(r, Mapping) else None
