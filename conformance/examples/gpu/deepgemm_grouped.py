@@ -6,6 +6,7 @@ import torch
 NAME, VERSION = "deepgemm-grouped", deep_gemm.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 GROUPED = [{"a": "fp8_e4m3-128-f32", "b": "fp8_e4m3-128-f32/128x128", "form": form} for form in ("padded", "masked")]
+PRODUCT_SHAPES = {"n": 8, "k": 128}
 
 
 def grouped_matmul(a, b, groups, form, out_dtype):

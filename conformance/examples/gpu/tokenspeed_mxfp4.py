@@ -25,6 +25,8 @@ ORDER = os.environ.get("ORDER", "strided")
 NAME, VERSION = f"tokenspeed-mxfp4-{ORDER}", version("tokenspeed-triton-kernels")
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 OPERANDS = {"a": "bfloat16", "b": "mxfp4/nibble-low"}
+if ORDER == "hopper":
+    PRODUCT_SHAPES = {"n": 2}  # its layout packs two columns
 
 
 def prepare(b):

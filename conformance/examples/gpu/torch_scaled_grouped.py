@@ -8,6 +8,7 @@ FAST = os.environ.get("FAST") == "1"
 NAME, VERSION = f"torch-scaled-grouped-{'fast' if FAST else 'slow'}", torch.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 GROUPED = {"a": "float8_e4m3fn", "b": "float8_e4m3fn", "form": "offsets"}
+PRODUCT_SHAPES = {"n": 16, "k": 16}
 
 
 def grouped_matmul(a, b, groups, form, out_dtype, alpha=None):

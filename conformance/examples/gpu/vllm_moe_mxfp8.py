@@ -7,6 +7,7 @@ from vllm.model_executor.layers.fused_moe.experts.mxfp8_native_moe import _group
 NAME, VERSION = "vllm-moe-mxfp8", vllm.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16", "float32"]
 GROUPED = {"a": "mxfp8_e4m3", "b": "mxfp8_e4m3", "form": "padded"}
+PRODUCT_SHAPES = {"k": 128}
 BLOCK = 64
 
 

@@ -7,6 +7,7 @@ from vllm.model_executor.kernels.linear.mixed_precision.triton_w4a16 import trit
 NAME, VERSION = "vllm-w4a16", vllm.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["float16", "bfloat16"]
 OPERANDS = [{"a": dtype, "b": f"int4-g128-zero-{dtype}"} for dtype in ("float16", "bfloat16")]
+PRODUCT_SHAPES = {"n": 8, "k": 128}
 
 
 def _join(x):
@@ -21,4 +22,4 @@ def prepare(b):
 def matmul(a, b, out_dtype):
     if out_dtype != str(a.dtype).removeprefix("torch."):
         raise NotImplementedError("outputs have the dtype of the rows")
-    return triton_w4a16_gemm(a, *b, 128)
+    return triton_w4a16_gemm(a.contiguous(), *b, 128)

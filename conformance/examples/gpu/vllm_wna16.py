@@ -8,11 +8,12 @@ from vllm.triton_utils import tl
 NAME, VERSION = "vllm-moe-wna16", vllm.__version__
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 OPERANDS = {"a": "bfloat16", "b": "int4-g128-zero-bfloat16/nibble-low"}
+PRODUCT_SHAPES = {"n": 2, "k": 128}  # a byte holds the zero points of two columns
 
 
 def prepare(b):
     n, k = b.shape
-    zeros = b.zeros.reshape(n // 2, 2, -1)
+    zeros = b.zeros.reshape(n // 2, 2, k // 128)
     return b.codes.reshape(1, n, k // 2), b.scales[None], (zeros[:, 0] | zeros[:, 1] << 4)[None].contiguous()
 
 
