@@ -126,10 +126,32 @@ def test_the_maintainers_commands_are_no_commands_of_mxspec(run: Run) -> None:
     assert "encode/e2m1/rne/saturate" in listed.stdout.split()
 
 
-def test_every_command_has_a_summary_that_fits_its_line(run: Run) -> None:
-    listed = run("--help").out.partition("Commands:")[2].splitlines()
-    assert len([line for line in listed if line.strip()]) == len(main.list_commands(click.Context(main)))
-    assert not [line for line in listed if line.endswith("...")]
+def test_every_command_has_its_summary_on_one_line_under_a_heading(run: Run) -> None:
+    listed = dict(re.findall(r"^  ([a-z-]+) +(\S.*)$", run("help", "all").out, re.MULTILINE))
+    context = click.Context(main)
+    assert list(listed) == list(main.modules)
+    assert listed == {n: (c.get_short_help_str(80) if (c := main.get_command(context, n)) else "") for n in main.list_commands(context)}
+
+
+def test_help_names_eight_commands_and_the_way_to_the_others(run: Run) -> None:
+    alone = run("--help")
+    assert run("help").out == alone.out
+    named = re.findall(r"^  ([a-z]+)  +\S", alone.out, re.MULTILINE)
+    assert named == ["init", "check", "fuzz", "explain", "identify", "lint", "quantize", "kit"]
+    assert "All commands: mxspec help all." in alone.out
+    assert len(alone.out.splitlines()) <= 40
+    assert run("help", "smoke").out == run("smoke", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("chek", "check"), ("smok", "smoke"), ("quantise", "quantize"), ("scoretests", "score-tests")]
+)
+def test_a_misspelt_command_is_suggested(run: Run, given: str, meant: str) -> None:
+    for call in ([given], ["help", given]):
+        done = run(*call)
+        assert (done.code, done.out) == (2, "")
+        assert f"No such command '{given}'; did you mean {meant}" in done.err
+    assert "`mxspec help all` lists all commands" in run("xyzzy").err
 
 
 def test_a_quantizer_is_judged_without_the_judges_of_other_operations(targets: dict[str, Path]) -> None:
@@ -278,7 +300,9 @@ WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("formats",): ("", "mxspec_conformance.cli.catalogue.make_console"),
     ("fuzz",): ("{good} --in-process --jobs 1 --batches 1", "mxspec_conformance.cli.fuzz.run_fuzz"),
     ("header",): ("", "mxspec_conformance.transports.library.header_path"),
+    ("help",): ("all", "mxspec_conformance.cli.help.write_sections"),
     ("identify",): ("{good}", "mxspec_conformance.identification.target.rank_profiles"),
+    ("init",): ("quantizer new.py", "mxspec_conformance.cli.init.write_file"),
     ("kit",): ("pytest -o out", "mxspec_conformance.cli.kit.write_kit"),
     ("layouts",): ("", "mxspec_conformance.cli.layouts.list_layouts"),
     ("layouts", "show"): ("128x4", "mxspec_conformance.cli.layouts.default_shape"),
