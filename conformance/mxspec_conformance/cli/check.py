@@ -250,20 +250,9 @@ def _render(results: Sequence[dict[str, Any]], **paths: Path | None) -> dict[Pat
 
 
 def _show(reports: Sequence[Report], console: Console, failures: int, *, brief: bool) -> None:
-    from mxspec_conformance.render.terminal import list_legend, print_divergences, print_report, summary_table
+    from mxspec_conformance.render.terminal import print_reports
 
-    if len(reports) == 1:
-        print_report(reports[0], console, failures=failures, brief=brief)
-    else:
-        console.print(summary_table(list(reports)))
-        console.print(Text("\nSmallest failing inputs, and the first step that differs from the profile", style="bold"))
-        for report in reports:
-            print_divergences(report, console)
-        console.print()
-        for line in list_legend(reports):
-            console.print(line)
-        for report in reports:
-            console.print(Text(f"{report.target['name']}: {report.counts_text or 'nothing could be judged'} ({report.seconds:.1f} s)"))
+    print_reports(reports, console, failures=failures, brief=brief)
     for report in reports:
         for level in dict.fromkeys(waiver.get("level", "") for waiver in report.waivers):
             if level:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -304,7 +305,7 @@ def _next(kind: str, framework: str, file: Path) -> str:
     if framework == "c":
         library = f"lib{file.stem}.so"
         return f"{' '.join(_compile(file, library, '$(mxspec header --folder)'))} && mxspec check ./{library}"
-    return f"mxspec check 'cmd:python {file}'" if framework == "process" else f"mxspec check {file}"
+    return f"mxspec check {shlex.quote(f'cmd:python {file}')}" if framework == "process" else f"mxspec check {file}"
 
 
 def _try(kind: str, framework: str, file: Path) -> bool:
@@ -331,7 +332,7 @@ def _try(kind: str, framework: str, file: Path) -> bool:
             if not _run(_compile(file.absolute(), target, str(header_path().parent)), cwd=file.absolute().parent):
                 return False
         elif framework == "process":
-            target = f"cmd:{sys.executable} {file}"
+            target = f"cmd:{shlex.join([sys.executable, str(file)])}"
         return show_steps(try_target(target), make_console())
 
 

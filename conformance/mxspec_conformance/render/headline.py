@@ -41,7 +41,7 @@ def _list_sentences(group: Sequence[Requirement], result: FormatResult | None) -
         return
     lost = [r for r in group if r.verdict in (Verdict.ERROR, Verdict.TIMEOUT)]
     if lost:
-        yield lost[0].note
+        yield f"{lost[0].verdict} in {lost[0].note}"
     wrong = [r for r in group if r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
     if wrong:
         yield _describe(wrong[0], result)
@@ -64,7 +64,7 @@ def _describe(first: Requirement, result: FormatResult | None) -> str:
     if first.explained_by and result is not None:
         return f"it has the bits of {first.explained_by}, and not those of {result.judged_against}{where}"
     if first.note:
-        return f"{first.topic} {first.note}{where}"
+        return first.note + where
     return f"{first.failing} of {first.cases} cases break a rule: {first.text}{where}"
 
 

@@ -205,51 +205,6 @@ def failure_text(requirement: Requirement) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
 
 
-def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
-    """For the first few topics that are not met one format's smallest input and the first step that differs, or the call and its result.
-
-    Formats in which the same topic fails are named; what has no input has its reason; the other topics are listed.
-    """
-    alike: dict[tuple[str, str], list[Requirement]] = {}
-    for r in list_unmet(report):
-        if r.verdict in _UNMET:
-            reason = ("", _without_numbers(r.note)) if r.note and not _has_input(r) else (r.operation, r.topic)
-            alike.setdefault(reason, []).append(r)
-    shown = 0
-    more: list[str] = []
-    for (operation, _), group in alike.items():
-        drawn = next((r for r in group if _has_input(r)), group[0])
-        also = [r.format if operation else r.id for r in group if r is not drawn]
-        if shown >= most:
-            more.append(f"{drawn.id} {drawn.failing}/{drawn.cases}{f' (+{len(also)})' if also else ''}")
-            continue
-        shown += 1
-        where = f"{report.target['name']} {drawn.id}"
-        text = Text.assemble((where, "bold"), f" {drawn.failing}/{drawn.cases}")
-        if also:
-            named = ", ".join(also) if operation else f"{len(also)} others"
-            text.append(f", also {named}", style="dim")
-        console.print(text)
-        for step in _first_steps(drawn):
-            console.print(Padding(Text(step), (0, 0, 0, 4)))
-    if more:
-        console.print(Padding(Text(f"and {', '.join(more)}", style="dim"), (0, 0, 0, 4)))
-
-
-def _has_input(requirement: Requirement) -> bool:
-    return requirement.first is not None and isinstance(requirement.first.given.get("x"), dict)
-
-
-def _first_steps(requirement: Requirement) -> list[str]:
-    failure = requirement.first
-    if failure is not None and not requirement.note and not _has_input(requirement):
-        return [f"call {failure.given.get('call', failure.case)}", *failure.steps[-2:]]
-    if failure is None or not _has_input(requirement):
-        return [requirement.note or requirement.text]
-    inputs = "; ".join(list(failure.given["x"].values())[:3]) or "zeros"
-    return [inputs, *failure.steps[:1]]
-
-
 def _marked(got: str, want: str) -> Text:
     return Text(got, style="" if got == want else "bold red")
 
@@ -292,6 +247,29 @@ def print_report(report: Report, console: Console, *, failures: int = 3, brief: 
     if unmet.rows:
         show(_cut(unmet, left - 1, console), Text(""))
     show(*tail)
+
+
+def print_reports(reports: Sequence[Report], console: Console, *, failures: int = 3, brief: bool = False) -> None:
+    """The same of one target or several; brief, of several: what is wrong with each in sentences, and one table."""
+    if len(reports) == 1:
+        print_report(reports[0], console, failures=failures, brief=brief)
+        return
+    table = summary_table(reports)
+    if brief:
+        headlines = [
+            _shorten(Text(f"{report.target['name']}: wrong: {line}", style="bold red"), 2, console)
+            for report in reports for line in list_headlines(report)
+        ]  # fmt: skip
+        kept = _fit(console, headlines, SCREEN - _count_lines(console, [table]) - len(reports) - 3)
+        for line in (*kept, *_say_more(headlines, kept), *([Text("")] if kept else [])):
+            console.print(line)
+    for report in () if brief else reports:
+        print_report(report, console, failures=failures)
+        console.print()
+    console.print(table)
+    console.print()
+    for report in reports:
+        console.print(Text(f"{report.target['name']}: {report.counts_text or 'nothing could be judged'} ({report.seconds:.1f} s)"))
 
 
 def _count_lines(console: Console, parts: Sequence[RenderableType]) -> int:
