@@ -301,9 +301,9 @@ def _say_more(all_lines: Sequence[Text], kept: Sequence[Text]) -> list[Text]:
 
 def _cut(table: Rows, most: int, console: Console) -> Rows:
     """The table's first rows that fit, and how many more there are."""
-    if _count_lines(console, [table]) <= most:
+    if len(table.rows) <= most and _count_lines(console, [table]) <= most:
         return table
-    rows = [replace(row, below=tuple(_shorten(text, 2, console) for text in row.below)) for row in table.rows]
+    rows = [replace(row, below=tuple(_shorten(text, 2, console) for text in row.below)) for row in table.rows[: max(1, most)]]
     while len(rows) > 1 and _count_lines(console, [replace(table, rows=rows)]) > most - 1:
         rows.pop()
     more = len(table.rows) - len(rows)
