@@ -167,7 +167,8 @@ def failure_panel(requirement: Requirement, *, brief: bool = False, code: bool =
             for key, value in values.items():
                 facts.add_row(name, key, Text(_plain(value), style="bold red" if name == "returned" else ""))
         lines.append(Padding(facts, (0, 0, 0, 2)))
-    below = [Text(step) for step in failure.steps[: 1 if brief else None]]
+    ended = requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT)  # its steps are the last frames
+    below = [Text(step) for step in (failure.steps[:1] if brief and not ended else failure.steps)]
     if failure.also and not brief:
         below.append(Text(f"profiles returning the same bits: {', '.join(failure.also[:4])}", style="yellow"))
     lines += [Padding(text, (0, 0, 0, 2)) for text in below]
