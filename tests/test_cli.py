@@ -126,10 +126,32 @@ def test_the_maintainers_commands_are_no_commands_of_mxspec(run: Run) -> None:
     assert "encode/e2m1/rne/saturate" in listed.stdout.split()
 
 
-def test_every_command_has_a_summary_that_fits_its_line(run: Run) -> None:
-    listed = run("--help").out.partition("Commands:")[2].splitlines()
-    assert len([line for line in listed if line.strip()]) == len(main.list_commands(click.Context(main)))
-    assert not [line for line in listed if line.endswith("...")]
+def test_every_command_has_its_summary_on_one_line_under_a_heading(run: Run) -> None:
+    listed = dict(re.findall(r"^  ([a-z-]+) +(\S.*)$", run("help", "all").out, re.MULTILINE))
+    context = click.Context(main)
+    assert list(listed) == list(main.modules)
+    assert listed == {n: (c.get_short_help_str(80) if (c := main.get_command(context, n)) else "") for n in main.list_commands(context)}
+
+
+def test_help_names_eight_commands_and_the_way_to_the_others(run: Run) -> None:
+    alone = run("--help")
+    assert run("help").out == alone.out
+    named = re.findall(r"^  ([a-z]+)  +\S", alone.out, re.MULTILINE)
+    assert named == ["init", "check", "fuzz", "explain", "identify", "lint", "quantize", "kit"]
+    assert "All commands: mxspec help all." in alone.out
+    assert len(alone.out.splitlines()) <= 40
+    assert run("help", "smoke").out == run("smoke", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("chek", "check"), ("smok", "smoke"), ("quantise", "quantize"), ("scoretests", "score-tests")]
+)
+def test_a_misspelt_command_is_suggested(run: Run, given: str, meant: str) -> None:
+    for call in ([given], ["help", given]):
+        done = run(*call)
+        assert (done.code, done.out) == (2, "")
+        assert f"No such command '{given}'; did you mean {meant}" in done.err
+    assert "`mxspec help all` lists all commands" in run("xyzzy").err
 
 
 def test_a_quantizer_is_judged_without_the_judges_of_other_operations(targets: dict[str, Path]) -> None:
@@ -140,7 +162,7 @@ def test_a_quantizer_is_judged_without_the_judges_of_other_operations(targets: d
     done = subprocess.run([sys.executable, "-c", code, "check", targets["good"], "--quick"], capture_output=True, text=True, check=False)
     loaded = done.stdout.splitlines()[-1].split()
     assert not [name for name in loaded if re.match(r"jsonschema|mxspec_conformance\.judge\.(affine|products|sparse|stochastic)", name)]
-    assert 200 < len(loaded) <= 310
+    assert 200 < len(loaded) <= 312
 
 
 def test_version(run: Run) -> None:
@@ -183,7 +205,7 @@ def test_every_profile_is_shown_on_80_columns(run: Run) -> None:
 
 def test_a_verdict_on_80_columns(run: Run, targets: dict[str, Path]) -> None:
     """One target with its failures drawn, and a table of several."""
-    one = run("check", targets["wrong"], "--in-process")
+    one = run("check", targets["wrong"], "--in-process", "-v")
     assert (one.code, one.err) == (1, "")
     assert "a-kernel-with-quite-a-long-name" in one.out
     assert "scale/mxint8/scale-boundary" in one.out
@@ -278,7 +300,9 @@ WITHIN: dict[tuple[str, ...], tuple[str, str]] = {
     ("formats",): ("", "mxspec_conformance.cli.catalogue.make_console"),
     ("fuzz",): ("{good} --in-process --jobs 1 --batches 1", "mxspec_conformance.cli.fuzz.run_fuzz"),
     ("header",): ("", "mxspec_conformance.transports.library.header_path"),
+    ("help",): ("all", "mxspec_conformance.cli.help.write_sections"),
     ("identify",): ("{good}", "mxspec_conformance.identification.target.rank_profiles"),
+    ("init",): ("quantizer new.py", "mxspec_conformance.cli.init.write_file"),
     ("kit",): ("pytest -o out", "mxspec_conformance.cli.kit.write_kit"),
     ("layouts",): ("", "mxspec_conformance.cli.layouts.list_layouts"),
     ("layouts", "show"): ("128x4", "mxspec_conformance.cli.layouts.default_shape"),
@@ -486,7 +510,7 @@ BAD: dict[str, tuple[list[str], str]] = {
 }  # fmt: skip
 #: The same of what the parser of arguments refuses: usage, then the message.
 BAD_USAGE: dict[str, tuple[list[str], str]] = {
-    "no such command": (["chek"], "No such command 'chek'."),
+    "no such command": (["chek"], "No such command 'chek'; did you mean check?"),
     "no target": (["check"], "Missing argument 'TARGET...'."),
     "unknown format": (["check", "good.py", "--format", "mxfp5"], "'mxfp5' is not one of 'mxfp4', 'mxfp6_e2m3',"),
     "no time": (["check", "good.py", "--timeout", "0"], "0.0 is not in the range 0<x<="),

@@ -23,7 +23,7 @@ def run(*arguments: str | Path) -> Result:
 def list_commands() -> list[tuple[str, click.Command]]:
     found: list[tuple[str, click.Command]] = []
     for name, module in COMMANDS.items():
-        command = getattr(import_module(f"mxspec_conformance.cli.{module}"), name.replace("-", "_"))
+        command = getattr(import_module(module), name.replace("-", "_"))
         inner = command.commands.items() if isinstance(command, click.Group) else ((None, command),)
         found += [(name if part is None else f"{name} {part}", one) for part, one in inner]
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from click.testing import CliRunner, Result
 from mxspec.layouts import get_layout, list_layouts
 from mxspec_conformance.cli.explain_input import parse_tensor_scale
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.targets.errors import CallError
+from mxspec_conformance.transports.opening import open_target
 
 
 def run(*arguments: object, columns: int = 80) -> Result:
@@ -173,3 +177,75 @@ def test_products_are_taken_as_requirement_ids_have_them(tmp_path: Path) -> None
     outputs = {run("explain", name, "--file", tmp_path / "x.npz").output for name in ("mxfp4@mxfp4", "mxfp4 @ mxfp4", "mxfp4 @mxfp4")}
     assert len(outputs) == 1
     assert "mxfp4" in outputs.pop()
+
+
+GROUPS = """
+import mxspec
+NAME, VERSION, FORMATS = "groups", "1", ["fp8_e4m3-128-f32", "mxint8"]
+def quantize(x, fmt):
+    t = mxspec.quantize(x, fmt)
+    return t.codes, t.scales
+"""
+
+
+def test_a_level_that_a_format_has_nothing_of_is_no_pass(tmp_path: Path) -> None:
+    """OCP requires nothing of float32 scales: by its words alone nothing of such a format is judged."""
+    file, result = tmp_path / "groups.py", tmp_path / "result.json"
+    file.write_text(GROUPS, encoding="ascii")
+    given = ("check", file, "--in-process", "--quick", "--only", "quantize/*/tie-even", "--json", result)
+    done = run(*given, "--level", "must")
+    assert done.exit_code == 2
+    assert "groups: fp8_e4m3-128-f32 has no requirement of level must, so nothing of it is judged; use --level contract" in done.stderr
+    assert "nothing of fp8_e4m3-128-f32 is judged at level must" in " ".join(done.stdout.split())
+    assert json.loads(result.read_text("ascii"))["exit_code"] == 2
+    assert run(*given, "--level", "must", "--format", "mxint8").exit_code == 0
+    assert run(*given, "--level", "contract").exit_code == 0
+
+
+def test_values_of_float_scales_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    file = tmp_path / "fake.py"
+    file.write_text('FORMATS = ["mxfp4", "fp8_e4m3-row-f32"]\ndef fake_quantize(x, fmt): return x\n', encoding="ascii")
+    done = run("check", file)
+    assert done.exit_code == 2
+    assert (
+        "fake_quantize is not judged in fp8_e4m3-row-f32: values alone do not show a float32 scale; write quantize(x, fmt)" in done.output
+    )
+
+
+def test_format_says_where_all_names_are() -> None:
+    assert "all: mxspec formats]" in run("check", "--help").output
+    assert "fp8_e4m3-128-f32" in run("formats").output
+
+
+def unsupported_dtype(*_: object) -> None:
+    memoryview(1)  # type: ignore[arg-type]  # as torch.from_numpy, whose TypeError no statement raises
+
+
+def attribute(x: object, _: str) -> object:
+    return x.cuda()  # type: ignore[attr-defined]
+
+
+def refusal(*_: object) -> None:
+    raise TypeError("float32 alone")
+
+
+@pytest.mark.parametrize(
+    ("quantize", "arrays", "library", "due"),
+    [
+        (unsupported_dtype, "numpy", "torch", True),
+        (attribute, "numpy", "cupy", True),
+        (refusal, "numpy", "torch", False),
+        (unsupported_dtype, "numpy", None, False),
+    ],
+)
+def test_a_library_that_met_numpy_arrays_gets_the_way_out(
+    quantize: object, arrays: str, library: str | None, due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torch", "cupy"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    session = open_target(SimpleNamespace(FORMATS=["mxfp4"], ARRAYS=arrays, quantize=quantize), in_process=True)
+    if library:
+        monkeypatch.setitem(sys.modules, library, ModuleType(library))
+    with pytest.raises(CallError) as caught:
+        session.call("quantize", np.ones((1, 32), np.float32), "mxfp4")
+    assert (f'ARRAYS = "{library}" in the target' in str(caught.value)) == due

@@ -408,7 +408,7 @@ def test_a_weight_under_the_scale_of_its_inputs_is_reported(tmp_path: Path) -> N
 def run_check(*arguments: str, module: str | None) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if k != "MXSPEC_LIGHTX2V"}
     environment |= {} if module is None else {"MXSPEC_LIGHTX2V": module}
-    command = [sys.executable, "-m", "mxspec_conformance", "check", str(TARGET), *arguments]
+    command = [sys.executable, "-m", "mxspec_conformance", "check", str(TARGET), "-v", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 

@@ -18,7 +18,9 @@ from mxspec_conformance import check
 from mxspec_conformance.cli.console import _Trimmed, make_console
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.counterexample.failure import make_snippet
-from mxspec_conformance.render.terminal import print_report
+from mxspec_conformance.render.headline import list_headlines, pick_lanes
+from mxspec_conformance.render.terminal import SCREEN, print_report
+from mxspec_conformance.results.report import Failure, Verdict
 from mxspec_vectors.cases import load_quantize_cases
 
 PACKED = """
@@ -52,10 +54,16 @@ def test_check_at_80_columns(arguments: list[str], tmp_path: Path, monkeypatch: 
     paths = [tmp_path / "a_target_of_a_name.py", tmp_path / "away.py"]
     for path, source in zip(paths, (PACKED, AWAY), strict=True):
         path.write_text(source, "utf-8")
-    done = CliRunner().invoke(main, ["check", *(a.format(*paths) for a in arguments)])
+    brief = CliRunner().invoke(main, ["check", *(a.format(*paths) for a in arguments)])
+    assert brief.exit_code == 1
+    hold_the_line(brief.output)
+    assert len(arguments) > 2 or SCREEN // 2 < len(brief.output.splitlines()) <= SCREEN
+    done = CliRunner().invoke(main, ["check", "-v", *(a.format(*paths) for a in arguments)])
     assert done.exit_code == 1
     hold_the_line(done.output)
-    assert " ".join(done.output.split()).count('LAYOUT = "nibble-low"') <= 3  # a refusal adds its own advice
+    assert (
+        " ".join(done.output.split()).count('LAYOUT = "nibble-low"') <= 5
+    )  # in the sentence, the table, the case; a refusal adds its own advice
     lines = done.output.splitlines()
     assert "failing: cases that contradict the profile; nearest: the one that agrees best" in lines
 
@@ -141,3 +149,72 @@ def test_check_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         assert all(number in printed[columns] for number in numbers)
         table = re.compile(r" {2,6}(lane|scale|format|mxfp4|\d+) ")
         assert [line for line in lines if len(line) > columns and line not in code and not table.match(line)] == []
+
+
+def shuffle(x: Any, fmt: str) -> Any:
+    """Wrong in most ways at once, so that there is much to show."""
+    t = mxspec.quantize(x, fmt)
+    codes = np.array(t.codes)
+    if fmt == "mxfp8_e4m3":
+        raise IndexError("x" * 400)
+    codes[..., 3] ^= 1
+    return codes, np.roll(t.scales, 1, axis=0)
+
+
+def wrong_values(codes: Any, scales: Any, fmt: str) -> Any:
+    return mxspec.BlockTensor.from_codes(codes, scales, fmt).dequantize("float32") * np.float32(1.0001)
+
+
+def tail(x: Any, fmt: str) -> Any:
+    """Its smallest case is a call, whose lines are long."""
+    t = mxspec.quantize(x, fmt)
+    codes, scales = np.array(t.codes), np.array(t.scales)
+    if len(x) > 64:
+        codes[len(x) // 64 * 64 :], scales[len(x) // 64 * 64 :] = 0, 0
+    return codes, scales
+
+
+MANY = SimpleNamespace(NAME="many", VERSION="1", FORMATS=list(mxspec.formats.BLOCKS)[:7], quantize=shuffle, dequantize=wrong_values)
+TAIL = SimpleNamespace(NAME="tail", VERSION="1", FORMATS=["mxfp4"], quantize=tail)
+
+
+@pytest.mark.parametrize("target", [MANY, TAIL], ids=lambda t: t.NAME)
+def test_one_screen_says_first_what_is_wrong(target: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    report = check(target, quick=True, only="*antize/*/[cemnpz]*", data=[])
+    screens = {}
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_report(report, make_console(), brief=True)
+        screens[columns] = capsys.readouterr().out
+    for columns, screen in screens.items():
+        lines = screen.splitlines()
+        assert len(lines) <= SCREEN
+        assert lines[0].startswith("wrong: quantize mxfp4")
+        assert any(re.match("  scale +[0-9a-f]{2} +[0-9a-f]{2}$", line) for line in lines), "expected and returned bytes"
+        assert max(len(line) for line in lines if "=" not in line) <= columns
+        assert re.search(r"^requirement  ", screen, re.MULTILINE)
+        assert f"{target.NAME} 1: {report.counts_text}; not all requirements pass" in " ".join(screen.split())
+    print_report(report, make_console())
+    assert len(capsys.readouterr().out.splitlines()) > SCREEN
+
+
+def test_no_sentence_depends_on_the_words_of_a_cause() -> None:
+    """The cause is the judge's, whatever it says; what is right, open or waived has no sentence."""
+    report = check(TAIL, quick=True, only="quantize/mxfp4/[cn]*", data=[])
+    (result,) = report.formats
+    assert (result.causes, len(list_headlines(report))) == (["call-alone"], 1)
+    result.deviations = ["pass"]
+    assert list_headlines(report) == ["quantize mxfp4: pass; smallest case: only as block 64 of a call of 65 (the others zero)"]
+    for requirement in report.requirements:
+        requirement.verdict = Verdict.WAIVED
+    assert list_headlines(report) == []
+
+
+def test_the_lanes_that_differ_are_shown() -> None:
+    """Of 32 lanes those that differ, and the largest one, before zeros."""
+    given = {f"lane {i}": "0x00000000 = 0.0" for i in range(32)} | {"lane 20": "0x40c00000 = 6.0", "lane 25": "0x3f800000 = 1.0"}
+    same = dict.fromkeys(given, "00")
+    failure = Failure("case", {"x": given}, {"codes": same}, {"codes": same | {"lane 30": "01"}})
+    assert pick_lanes(failure, 1) == ["lane 30"]
+    assert pick_lanes(failure, 3) == ["lane 20", "lane 25", "lane 30"]
+    assert pick_lanes(failure, 32) == list(given)

@@ -49,6 +49,21 @@ def test_an_unknown_case_is_one_message() -> None:
     assert "no case is named 'no-such-case'" in text
 
 
+def test_a_target_is_shown_by_the_profile_that_check_judges_by(tmp_path: Path) -> None:
+    """The nearest one, or the one that it claims; without a target, or by name, another."""
+    file, case = tmp_path / "ceil.py", "nan-zeros-ab30bf7fef"
+    file.write_text(
+        'import mxspec\nNAME, VERSION, FORMATS = "ceil", "1", ["mxfp4"]\n'
+        'def quantize(x, fmt):\n    t = mxspec.quantize(x, fmt, profile="mx-ceil")\n    return t.codes, t.scales\n', "ascii"
+    )  # fmt: skip
+    assert check(str(file), in_process=True, quick=True, data=[]).formats[0].judged_against == "mx-ceil"
+    for given, profile in (((), "mx-ceil"), (("--profile", "mx-rceil"), "mx-rceil")):
+        assert f" {profile} " in run(case, "--against", str(file), "--in-process", *given)[1]
+    assert " mx-floor" in run(case)[1]
+    file.write_text('PROFILE = "mx-even"\n' + file.read_text("ascii"), "ascii")
+    assert " mx-even " in run(case, "--against", str(file), "--in-process")[1]
+
+
 @pytest.mark.parametrize("name", ["matmul/mxfp4@mxfp4/sum", "integers 0, k = 96", "a NaN scale in b"])
 def test_a_product_is_refused_with_the_way_to_see_it(name: str) -> None:
     code, text = run(name)

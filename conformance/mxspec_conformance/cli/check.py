@@ -64,7 +64,8 @@ from mxspec_vectors.topics import Level
 @click.option("--markdown", type=OUTPUT_FILE, help="Write a Markdown report.")
 @click.option("--badge", type=OUTPUT_FILE, help="Write JSON for a shields.io endpoint badge.")
 @click.option("--missing-calls", type=OUTPUT_FILE, help="For a results file: write the calls that it does not answer, as a bundle.")
-@click.option("--failures", type=click.IntRange(min=0), default=2, show_default=True, help="Failing cases shown per format.")
+@click.option("--verbose", "-v", is_flag=True, help="Show all, on more than one screen.")
+@click.option("--failures", type=click.IntRange(min=0), help="With all: failing cases shown per format; default: 2.")
 @click.option(
     "--timeout", type=SECONDS, default=60.0, show_default=True,
     help="Timeout of one call, in seconds; a start may take ten times as long, at least 30 s.",
@@ -92,7 +93,8 @@ def check(
     markdown: Path | None,
     badge: Path | None,
     missing_calls: Path | None,
-    failures: int,
+    verbose: bool,
+    failures: int | None,
     timeout: float,
     total_timeout: float,
     jobs: int,
@@ -171,6 +173,11 @@ def check(
         fail("\n".join(lost))
     for report in reports:
         report.exit_level = Level(level)
+        if report.too_mild:
+            names = ", ".join(report.too_mild)
+            lost.append(
+                f"{report.target['name']}: {names} has no requirement of level {level}, so nothing of it is judged; use --level contract"
+            )
         if earlier is not None and baseline_file is not None:
             try:
                 apply_baseline(report, earlier, baseline_file)
@@ -192,7 +199,7 @@ def check(
         if str(json_file) == "-":
             click.echo(text, nl=False)
         else:
-            _show(reports, make_console(), failures)
+            _show(reports, make_console(), 2 if failures is None else failures, brief=failures is None and not verbose)
     if problem is not None:
         raise problem
     for message in lost:
@@ -242,20 +249,10 @@ def _render(results: Sequence[dict[str, Any]], **paths: Path | None) -> dict[Pat
     return {path: RENDERERS[kind](results) for kind, path in paths.items() if path is not None}
 
 
-def _show(reports: Sequence[Report], console: Console, failures: int) -> None:
-    from mxspec_conformance.render.terminal import print_divergences, print_legend, print_report, summary_table
+def _show(reports: Sequence[Report], console: Console, failures: int, *, brief: bool) -> None:
+    from mxspec_conformance.render.terminal import print_reports
 
-    if len(reports) == 1:
-        print_report(reports[0], console, failures=failures)
-    else:
-        console.print(summary_table(list(reports)))
-        console.print(Text("\nSmallest failing inputs, and the first step that differs from the profile", style="bold"))
-        for report in reports:
-            print_divergences(report, console)
-        console.print()
-        print_legend(reports, console)
-        for report in reports:
-            console.print(Text(f"{report.target['name']}: {report.counts_text or 'nothing could be judged'} ({report.seconds:.1f} s)"))
+    print_reports(reports, console, failures=failures, brief=brief)
     for report in reports:
         for level in dict.fromkeys(waiver.get("level", "") for waiver in report.waivers):
             if level:

@@ -42,8 +42,8 @@ class BlockFormatType(_Choice):
         """click sets what it was given."""
 
     def get_metavar(self, *_: Any, **__: Any) -> str:
-        """The registered names: with the others a line of help would be too long."""
-        return f"[{'|'.join(BLOCKS)}]"
+        """Some names, and where the others are: with all a line of help would be too long."""
+        return "[mxfp4|mxfp8_e4m3|nvfp4|...; all: mxspec formats]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name; an adjacent format is registered by it."""

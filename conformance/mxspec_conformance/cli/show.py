@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -16,11 +16,17 @@ from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FILE, SECONDS, 
 from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
+if TYPE_CHECKING:
+    from mxspec_conformance.counterexample.replay import FoundCase
+    from mxspec_conformance.targets.sessions import TargetSession
+
 
 @click.command(cls=FileCommand)
 @click.argument("case")
 @click.option("--against", type=TARGET, metavar="TARGET", help="Call this target, and show what it returns.")
-@click.option("--profile", help="Show the answer of this profile; default: the format's default.")
+@click.option(
+    "--profile", help="Show the answer of this profile; default: with --against the one that `check` judges by, else the format's own."
+)
 @click.option("--out", type=OUTPUT_FILE, help="Write the case's input as .npy, in the dtype in which it is given.")
 @click.option("--result", type=INPUT_FILE, help="A JSON result of `check`: show what it holds of CASE, a call of the judge's own, too.")
 @click.option("--timeout", type=SECONDS, default=60.0, help="Timeout of one call, in seconds.")
@@ -55,7 +61,7 @@ def show(
     try:
         if session is not None:
             found = [f for f in found if f.is_asked_of(session.capabilities)] or found[:1]
-        replayed = [replay_case(one, profile, session) for one in found]
+        replayed = [replay_case(one, profile or _find_judged(one, session), session) for one in found]
     finally:
         if session is not None:
             session.close()
@@ -80,6 +86,15 @@ def show(
         console.print(f"{out}: {replayed[0].input.dtype} {list(replayed[0].input.shape)}")
     if any(one.differs for one in replayed):
         raise click.exceptions.Exit(1)
+
+
+def _find_judged(found: FoundCase, session: TargetSession | None) -> str | None:
+    """The profile by which `check` judges a target in the format of a case; None where there is none."""
+    from mxspec_conformance.judge.choosing import find_judged
+
+    if session is None or found.operation not in ("quantize", "scale", "dequantize"):
+        return None
+    return find_judged(session, found.format)
 
 
 def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:

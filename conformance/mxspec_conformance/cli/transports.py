@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 from mxspec_conformance.cli.console import fail, make_console
 from mxspec_conformance.cli.parameters import BLOCK_FORMAT, INPUT_FILE, OUTPUT_FILE, SECONDS, TARGET, FileCommand
 from mxspec_vectors.reading import read_json
+
+if TYPE_CHECKING:
+    from mxspec_conformance.transports.smoke import Step
 
 
 @click.command()
@@ -26,16 +32,25 @@ def smoke(target: str, timeout: float, as_json: bool) -> None:
     """
     from mxspec_conformance.transports.smoke import try_target
 
-    console, steps = make_console(), []
-    for step in try_target(target, timeout=timeout):
-        steps.append(step)
-        if not as_json:
-            mark, style = ("ok", "green") if step.ok else ("no", "bold red")
-            console.print(Text.assemble((f"{mark}  ", style), f"{step.name}  ", (f"{step.note} ({step.seconds:.3f} s)", "dim" if step.ok else "")))  # fmt: skip
+    steps = try_target(target, timeout=timeout)
     if as_json:
-        rows = [{"step": s.name, "ok": s.ok, "note": s.note, "seconds": round(s.seconds, 6)} for s in steps]
+        tried = list(steps)
+        rows = [{"step": s.name, "ok": s.ok, "note": s.note, "seconds": round(s.seconds, 6)} for s in tried]
         click.echo(json.dumps(rows, indent=1))
-    raise click.exceptions.Exit(0 if all(s.ok for s in steps) else 1)
+        ok = all(s.ok for s in tried)
+    else:
+        ok = show_steps(steps, make_console())
+    raise click.exceptions.Exit(0 if ok else 1)
+
+
+def show_steps(steps: Iterable[Step], console: Console) -> bool:
+    """Print each step as it is done; whether all succeed."""
+    ok = True
+    for step in steps:
+        ok &= step.ok
+        mark, style = ("ok", "green") if step.ok else ("no", "bold red")
+        console.print(Text.assemble((f"{mark}  ", style), f"{step.name}  ", (f"{step.note} ({step.seconds:.3f} s)", "dim" if step.ok else "")))  # fmt: skip
+    return ok
 
 
 @click.command()

@@ -14,7 +14,7 @@ from mxspec_conformance.counterexample.failure import ask_alone, first_failure, 
 from mxspec_conformance.counterexample.items import ItemFailure, show_smallest_item
 from mxspec_conformance.counterexample.shrink import CallFailure, show_among_vectors, show_smallest_call
 from mxspec_conformance.judge.behaviour import find_rounding
-from mxspec_conformance.judge.choosing import find_claim
+from mxspec_conformance.judge.choosing import find_claim, list_candidates
 from mxspec_conformance.judge.departures import describe_departures
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.impact import Data, measure_impact
@@ -46,7 +46,7 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
     profile = asked or find_claim(session, fmt)
     observations = Observations(session, fmt)
     block, profiles = observations.fmt, mxspec.list_profiles(fmt)
-    candidates = [p for p in profiles if p.kind is Kind.NORMATIVE] or list(profiles)  # a registered format may have none
+    candidates = list_candidates(fmt)
     normative = tuple(p.id for p in candidates)
     if profile is not None and profile not in normative:
         candidates.append(mxspec.get_profile(profile, fmt))

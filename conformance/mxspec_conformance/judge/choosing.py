@@ -8,7 +8,9 @@ from difflib import get_close_matches
 import mxspec
 from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS, get_block
-from mxspec.profiles.schema import Kind
+from mxspec.profiles.schema import Kind, Profile
+from mxspec_conformance.judge.nearest import rank_profiles
+from mxspec_conformance.observations.format import Observations
 from mxspec_conformance.targets.capabilities import Capabilities
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.operands import parse_product
@@ -65,3 +67,15 @@ def find_claim(session: TargetSession, fmt: str) -> str | None:
     """The profile that the target claims for a format."""
     covering = {p.id for p in mxspec.list_profiles(fmt)}
     return next((name for name in session.capabilities.claimed_profiles if name in covering), None)
+
+
+def find_judged(session: TargetSession, fmt: str) -> str:
+    """The id of the profile by which `check` judges a format: the claimed one, or the nearest normative one."""
+    claimed = find_claim(session, fmt)
+    return claimed or rank_profiles(Observations(session, fmt), list_candidates(fmt))[0].profile.id
+
+
+def list_candidates(fmt: str) -> list[Profile]:
+    """The profiles of which the nearest one is judged by: normative ones; all where a registered format has none."""
+    profiles = mxspec.list_profiles(fmt)
+    return [p for p in profiles if p.kind is Kind.NORMATIVE] or list(profiles)

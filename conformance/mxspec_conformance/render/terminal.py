@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console, Group, RenderableType
@@ -12,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mxspec_conformance.render.affine import list_affine
+from mxspec_conformance.render.headline import list_headlines, pick_lanes
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
 from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional, list_unmet
@@ -34,6 +37,9 @@ _STYLES = {
 }
 
 
+#: Lines of a screen; at most those of its sentences and of the remarks at its end, and at least those of its tables.
+SCREEN, _HEAD, _TAIL, _TABLES = 40, 7, 6, 9
+_NO_END = sys.maxsize
 #: Requirements of one reason that the screen names.
 _MOST_NAMED = 6
 #: What the words on the screen mean, for people who see them for the first time; each at most 80 columns.
@@ -47,7 +53,7 @@ def _name_subject(report: Report) -> str:
     return max(subjects) if len(subjects) == 1 and all(subjects) else "elements"
 
 
-def summary_table(reports: Sequence[Report]) -> RenderableType:
+def summary_table(reports: Sequence[Report]) -> Rows:
     """For each target its formats: nearest profile, failing cases; below, once for alike formats, what they are like."""
     rows = []
     for report in reports:
@@ -98,7 +104,7 @@ def _describe_format(result: FormatResult) -> tuple[Text, ...]:
     return (*lines, *(Text(f"- open: {c}", style="cyan") for c in result.open_choices))
 
 
-def requirement_table(report: Report) -> RenderableType:
+def requirement_table(report: Report) -> Rows:
     """Every requirement that is neither passed nor unsupported; a reason that several have stands once, below the last."""
     alike: dict[tuple[Verdict, str], list[Requirement]] = {}
     for r in list_unmet(report):
@@ -119,17 +125,19 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"\d+", "0", text)
 
 
-def print_legend(reports: Sequence[Report], console: Console) -> None:
+def list_legend(reports: Sequence[Report]) -> list[Text]:
     """What the words on the screen mean, in at most two lines; nothing where all is well."""
     verdicts = {r.verdict for report in reports for r in report.requirements}
-    if any(f.failing for report in reports for f in report.formats):
-        console.print(Text(_OF_FORMATS, style="dim"))
-    if verdicts & {Verdict.DEVIATION, Verdict.FAIL}:
-        console.print(Text(_OF_VERDICTS, style="dim"))
+    failing = any(f.failing for report in reports for f in report.formats)
+    explained = bool(verdicts & {Verdict.DEVIATION, Verdict.FAIL})
+    return [Text(line, style="dim") for line, due in ((_OF_FORMATS, failing), (_OF_VERDICTS, explained)) if due]
 
 
-def failure_panel(requirement: Requirement) -> RenderableType:
-    """One failing case: input, expected and returned values, the first step that differs."""
+def failure_panel(requirement: Requirement, *, brief: bool = False, code: bool = True) -> RenderableType:
+    """One failing case: input, expected and returned values, the first step that differs, the lines that reproduce it.
+
+    brief: of all of these the most telling; code: with those lines.
+    """
     failure = requirement.first
     assert failure is not None
     lines: list[RenderableType] = [Text(f"{requirement.id}  {requirement.text}", style="bold"), Text(f"  case {failure.case}", style="dim")]
@@ -139,12 +147,13 @@ def failure_panel(requirement: Requirement) -> RenderableType:
         wanted, returned = failure.expected.get("codes", {}), failure.returned.get("codes", {})
         if "scale" in failure.expected:
             rows.append(("scale", "", failure.expected["scale"], _marked(failure.returned["scale"], failure.expected["scale"])))
-        for lane in list(given)[:12]:
+        lanes = pick_lanes(failure, 4 if brief else 12)
+        for lane in lanes:
             want, got = wanted.get(lane, ""), returned.get(lane, "")
             rows.append((lane.removeprefix("lane "), given[lane], want, _marked(got, want)))
         lines.append(_lay_lanes(rows))
-        if len(given) > 12:
-            lines.append(Text(f"  ... and {len(given) - 12} more lanes (see --json)"))
+        if len(given) > len(lanes):
+            lines.append(Text(f"  ... and {len(given) - len(lanes)} more lanes (see --json)"))
         for key, value in failure.given.items():
             if key not in ("x", "other lanes"):
                 lines.append(Text(f"  {key}: {_plain(value)}"))
@@ -158,11 +167,12 @@ def failure_panel(requirement: Requirement) -> RenderableType:
             for key, value in values.items():
                 facts.add_row(name, key, Text(_plain(value), style="bold red" if name == "returned" else ""))
         lines.append(Padding(facts, (0, 0, 0, 2)))
-    below = [Text(step) for step in failure.steps]
-    if failure.also:
+    ended = requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT)  # its steps are the last frames
+    below = [Text(step) for step in (failure.steps[:1] if brief and not ended else failure.steps)]
+    if failure.also and not brief:
         below.append(Text(f"profiles returning the same bits: {', '.join(failure.also[:4])}", style="yellow"))
     lines += [Padding(text, (0, 0, 0, 2)) for text in below]
-    if failure.snippet:
+    if failure.snippet and code:
         # As it is, so that it can be pasted.
         lines.append(Text("  to reproduce:"))
         lines.append(Text(failure.snippet, style="dim", no_wrap=True, overflow="ignore"))
@@ -196,66 +206,118 @@ def failure_text(requirement: Requirement) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
 
 
-def print_divergences(report: Report, console: Console, *, most: int = 3) -> None:
-    """For the first few topics that are not met one format's smallest input and the first step that differs, or the call and its result.
-
-    Formats in which the same topic fails are named; what has no input has its reason; the other topics are listed.
-    """
-    alike: dict[tuple[str, str], list[Requirement]] = {}
-    for r in list_unmet(report):
-        if r.verdict in _UNMET:
-            reason = ("", _without_numbers(r.note)) if r.note and not _has_input(r) else (r.operation, r.topic)
-            alike.setdefault(reason, []).append(r)
-    shown = 0
-    more: list[str] = []
-    for (operation, _), group in alike.items():
-        drawn = next((r for r in group if _has_input(r)), group[0])
-        also = [r.format if operation else r.id for r in group if r is not drawn]
-        if shown >= most:
-            more.append(f"{drawn.id} {drawn.failing}/{drawn.cases}{f' (+{len(also)})' if also else ''}")
-            continue
-        shown += 1
-        where = f"{report.target['name']} {drawn.id}"
-        text = Text.assemble((where, "bold"), f" {drawn.failing}/{drawn.cases}")
-        if also:
-            named = ", ".join(also) if operation else f"{len(also)} others"
-            text.append(f", also {named}", style="dim")
-        console.print(text)
-        for step in _first_steps(drawn):
-            console.print(Padding(Text(step), (0, 0, 0, 4)))
-    if more:
-        console.print(Padding(Text(f"and {', '.join(more)}", style="dim"), (0, 0, 0, 4)))
-
-
-def _has_input(requirement: Requirement) -> bool:
-    return requirement.first is not None and isinstance(requirement.first.given.get("x"), dict)
-
-
-def _first_steps(requirement: Requirement) -> list[str]:
-    failure = requirement.first
-    if failure is not None and not requirement.note and not _has_input(requirement):
-        return [f"call {failure.given.get('call', failure.case)}", *failure.steps[-2:]]
-    if failure is None or not _has_input(requirement):
-        return [requirement.note or requirement.text]
-    inputs = "; ".join(list(failure.given["x"].values())[:3]) or "zeros"
-    return [inputs, *failure.steps[:1]]
-
-
 def _marked(got: str, want: str) -> Text:
     return Text(got, style="" if got == want else "bold red")
 
 
-def print_report(report: Report, console: Console, *, failures: int = 3) -> None:
-    """The summary, the requirements that do not pass, the first failures of each format, and the verdict."""
-    console.print(summary_table([report]))
-    console.print()
-    open_requirements = list_unmet(report)
-    if open_requirements:
-        console.print(requirement_table(report))
+def print_report(report: Report, console: Console, *, failures: int = 3, brief: bool = False) -> None:
+    """What is wrong in a sentence, the smallest failing cases, the tables, and the verdict.
+
+    failures: cases of each format. brief: at most one screen of `SCREEN` lines at 80 columns, with the first case of what counts.
+    """
+    left = SCREEN if brief else _NO_END
+
+    def show(*lines: RenderableType) -> None:
+        nonlocal left
+        left -= _count_lines(console, lines)
+        for line in lines:
+            console.print(line)
+
+    tail = _list_tail(report)
+    if brief:
+        tail = _fit(console, [_shorten(line, 2, console) for line in tail], _TAIL)
+    else:
+        tail += list_legend([report])
+    left -= _count_lines(console, tail)
+    headlines = [Text(f"wrong: {line}", style="bold red") for line in list_headlines(report)]
+    kept = _fit(console, [_shorten(line, 4, console) for line in headlines], _HEAD) if brief else headlines
+    if kept:
+        show(*kept, *_say_more(headlines, kept), Text(""))
+    if brief:
+        first = next((r for r in _choose_cases(report, 1) if report.counts_as_wrong(r)), None)
+        if first is not None:
+            panels = (failure_panel(first, brief=True, code=code) for code in (True, False))
+            # The tables keep some lines; a case that leaves none is shown by -v.
+            longer = Text(f"the smallest case of {first.id} is longer than a screen: -v\n")
+            show(next((panel for panel in panels if _count_lines(console, [panel]) <= left - _TABLES), longer))
+    else:
+        show(*(failure_panel(requirement) for requirement in _choose_cases(report, failures)))
+    unmet = requirement_table(report)
+    wanted = min(_count_lines(console, [unmet]), left // 2) if unmet.rows else 0
+    show(_cut(summary_table([report]), left - wanted - 2, console), Text(""))
+    if unmet.rows:
+        show(_cut(unmet, left - 1, console), Text(""))
+    show(*tail)
+
+
+def print_reports(reports: Sequence[Report], console: Console, *, failures: int = 3, brief: bool = False) -> None:
+    """The same of one target or several; brief, of several: what is wrong with each in sentences, and one table."""
+    if len(reports) == 1:
+        print_report(reports[0], console, failures=failures, brief=brief)
+        return
+    table = summary_table(reports)
+    if brief:
+        headlines = [
+            _shorten(Text(f"{report.target['name']}: wrong: {line}", style="bold red"), 2, console)
+            for report in reports for line in list_headlines(report)
+        ]  # fmt: skip
+        kept = _fit(console, headlines, SCREEN - _count_lines(console, [table]) - len(reports) - 3)
+        for line in (*kept, *_say_more(headlines, kept), *([Text("")] if kept else [])):
+            console.print(line)
+    for report in () if brief else reports:
+        print_report(report, console, failures=failures)
         console.print()
+    console.print(table)
+    console.print()
+    for report in reports:
+        console.print(Text(f"{report.target['name']}: {report.counts_text or 'nothing could be judged'} ({report.seconds:.1f} s)"))
+
+
+def _count_lines(console: Console, parts: Sequence[RenderableType]) -> int:
+    return sum(len(console.render_lines(part, pad=False)) for part in parts)
+
+
+def _fit(console: Console, lines: Sequence[Text], most: int) -> list[Text]:
+    """The first of the lines that fit, and at least one of them."""
+    kept: list[Text] = []
+    for line in lines:
+        if kept and _count_lines(console, [*kept, line]) > most:
+            break
+        kept.append(line)
+    return kept
+
+
+def _shorten(text: Text, most: int, console: Console) -> Text:
+    """A text of at most so many lines."""
+    shorter = text.copy()
+    while len(shorter.wrap(console, console.width)) > most:
+        shorter = text[: len(shorter) - console.width // 4] + Text(" ...")
+    return shorter
+
+
+def _say_more(all_lines: Sequence[Text], kept: Sequence[Text]) -> list[Text]:
+    more = len(all_lines) - len(kept)
+    return [Text(f"and {more} more: -v lists all", style="dim")] if more else []
+
+
+def _cut(table: Rows, most: int, console: Console) -> Rows:
+    """The table's first rows that fit, and how many more there are."""
+    if len(table.rows) <= most and _count_lines(console, [table]) <= most:
+        return table
+    rows = [replace(row, below=tuple(_shorten(text, 2, console) for text in row.below)) for row in table.rows[: max(1, most)]]
+    while len(rows) > 1 and _count_lines(console, [replace(table, rows=rows)]) > most - 1:
+        rows.pop()
+    more = len(table.rows) - len(rows)
+    if more:
+        rows[-1] = replace(rows[-1], below=(*rows[-1].below, Text(f"and {more} more rows: -v shows all", style="dim")))
+    return replace(table, rows=rows)
+
+
+def _choose_cases(report: Report, failures: int) -> Iterator[Requirement]:
+    """The requirements whose first cases are shown: so many of each format, each reason and each input once."""
     shown: dict[str, int] = {}
     shown_reasons: set[tuple[str, str]] = set()
-    for requirement in open_requirements:
+    for requirement in list_unmet(report):
         fmt, first = requirement.format, requirement.first
         # One reason, one input.
         reason = (fmt, _without_numbers(requirement.note) if requirement.verdict in (Verdict.ERROR, Verdict.TIMEOUT) else repr(first))
@@ -265,7 +327,11 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         if requirement.verdict is Verdict.WAIVED:
             continue
         shown[fmt] = shown.get(fmt, 0) + 1
-        console.print(failure_panel(requirement))
+        yield requirement
+
+
+def _list_tail(report: Report) -> list[Text]:
+    """The verdict in one sentence, what was not judged, and what else a reader has to know."""
     counts = report.counts_text or "no requirement applies"
     waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
     limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
@@ -275,45 +341,41 @@ def print_report(report: Report, console: Console, *, failures: int = 3) -> None
         if fine
         else f"nothing fails that counts{limited}",
         1: "not all requirements pass",
-        2: "nothing could be judged",
+        2: f"nothing of {', '.join(report.too_mild)} is judged{limited}" if report.too_mild else "nothing could be judged",
     }
-    console.print(
-        Text(f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
-             f"({report.seconds:.1f} s, vectors {report.vectors[:12]})", style="bold")
-    )  # fmt: skip
+    summary = (
+        f"{report.target['name']} {report.target['version']}: {counts}; {conclusion[report.exit_code]} "
+        f"({report.seconds:.1f} s, vectors {report.vectors[:12]})"
+    )
+    lines = [Text(summary, style="bold")]
     unsupported: dict[str, list[str]] = {}
     for requirement in report.requirements:
         if requirement.verdict is Verdict.UNSUPPORTED:
             unsupported.setdefault(requirement.note, []).append(requirement.id)
     for note, names in unsupported.items():
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        console.print(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
+        lines.append(Text(f"unsupported: {', '.join(names[:_MOST_NAMED])}{more}{f' ({note})' if note else ''}"))
     if fewer := report.details.get("fewer_cases", ()):
         more = f" and {len(fewer) - _MOST_NAMED} more" if len(fewer) > _MOST_NAMED else ""
-        console.print(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a results file stores fewer calls)"))
+        lines.append(Text(f"fewer cases: {', '.join(fewer[:_MOST_NAMED])}{more} (a results file stores fewer calls)"))
     if shapes := report.details.get("shapes"):
-        console.print(Text(f"judged in matrices that the target takes: {shapes}"))
+        lines.append(Text(f"judged in matrices that the target takes: {shapes}"))
     for result in report.formats:
         if sizes := result.behaviour.get("sizes"):
-            console.print(Text(f"{result.format} {sizes}"))
+            lines.append(Text(f"{result.format} {sizes}"))
     if changes := report.environment.get("float_environment"):
-        console.print(
+        lines.append(Text(
             f"The target changes the floating-point environment of its process: {changes}. Whatever else computes there gets other "
             "bits; libraries built with -ffast-math do this when they are loaded (link them without crtfastmath.o).",
             style="yellow",
-        )
-    print_legend([report], console)
+        ))  # fmt: skip
     if report.baseline is not None:
         b = report.baseline
-        console.print(
-            Text(f"compared with the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone")
-        )
+        lines.append(Text(f"compared with the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
         if b.level:
-            console.print(Text(explain_level("the baseline", b.level, report.level)))
-        for name in b.new:
-            console.print(Text(f"  new: {name}", style="bold red"))
-    if nearest := sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes}):
-        console.print(
-            f"Judged against the nearest profile: if the kernel's rule changes, so does the profile. To fix the profile, write "
-            f"PROFILE = {nearest[0]!r} in the target, or pass --profile {nearest[0]}."
-        )
+            lines.append(Text(explain_level("the baseline", b.level, report.level)))
+        lines += [Text(f"  new: {name}", style="bold red") for name in b.new]
+    nearest = sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes})
+    if nearest:
+        lines.append(Text(f"nearest profile used: PROFILE = {nearest[0]!r} in the target makes any other fail"))
+    return lines

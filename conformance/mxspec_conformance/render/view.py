@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from mxspec_conformance.render.bits import Word, draw_code, draw_float, formats_of
 from mxspec_conformance.render.clean import clean
+from mxspec_conformance.render.headline import pick_lanes
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provisional, list_unmet
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
@@ -200,7 +200,7 @@ def view_deviation(requirement: Requirement, prefix: str) -> Deviation:
         given = failure.given.get("x")
         if isinstance(given, dict):
             more = max(0, len(given) - MAX_LANES)
-            lanes = _view_lanes(requirement, dict(islice(given.items(), MAX_LANES)))
+            lanes = _view_lanes(requirement, {label: given[label] for label in pick_lanes(failure, MAX_LANES)})
         for key, value in failure.given.items():
             if key != "x":
                 facts.append((key, _plain(value)))

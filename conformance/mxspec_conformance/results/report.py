@@ -231,15 +231,26 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0: all supported requirements pass, are open or waived, and no waiver is stale; 1: not; 2: nothing could be judged.
+        """0: all supported requirements pass, are open or waived, and no waiver is stale; 1: not; 2: nothing could be judged, or
+        nothing of some format at the level that sets the code.
 
         Those of a less binding level than `exit_level`, and those that the baseline knows, do not count. At level open,
         what is open counts too.
         """
         judged = [r for r in self.requirements if r.verdict is not Verdict.UNSUPPORTED]
-        if not judged:
+        if not judged or self.too_mild:
             return 2
         return 1 if any(map(self.counts_as_wrong, judged)) or any(w["state"] in STALE_STATES for w in self.waivers) else 0
+
+    @property
+    def too_mild(self) -> list[str]:
+        """Formats that were judged, but in no requirement as binding as `exit_level`, must or should: their code would stand for nothing."""
+        if self.exit_level.rank >= Level.CONTRACT.rank:
+            return []
+        judged = [r for r in self.requirements if r.verdict is not Verdict.UNSUPPORTED]
+        bound = {r.format for r in judged if Level(r.level).rank <= self.exit_level.rank}
+        names = {f.format for f in self.formats} or {r.format for r in judged if not bound}
+        return [name for name in dict.fromkeys(r.format for r in judged) if name in names - bound]
 
     def counts_as_wrong(self, requirement: Requirement) -> bool:
         """Whether a requirement sets the exit code to 1."""

@@ -332,8 +332,13 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     signatures = {f: parameters_of(getattr(module, f)) for f in functions}
     if fake:
         signatures["quantize"] = {name: p for name, p in signatures["quantize"].items() if name in FAKE_OPTIONS}
-        if any(get_block(f).scale.bits > 8 for f in formats) or (code_layout, scale_layout, kind) != (UNPACKED, ROW_MAJOR, "decode"):
-            raise TargetError(f"{spec}: {FAKE} returns values of formats with scales of one byte, in no LAYOUT, with TENSOR_SCALE decode")
+        if wide := [f for f in formats if get_block(f).scale.bits > 8]:
+            raise TargetError(
+                f"{spec}: {FAKE} is not judged in {', '.join(wide)}: values alone do not show a float32 scale; write quantize(x, fmt), "
+                f"which returns codes and float32 scales. {FAKE} is for formats with scales of one byte, such as mxfp4"
+            )
+        if (code_layout, scale_layout, kind) != (UNPACKED, ROW_MAJOR, "decode"):
+            raise TargetError(f"{spec}: {FAKE} returns values, in no LAYOUT, with TENSOR_SCALE decode; leave these declarations out")
     tensor = [p["tensor_scale"] for f in ("quantize", "dequantize") if "tensor_scale" in (p := signatures.get(f, {}))]
     return Capabilities(
         name=name,

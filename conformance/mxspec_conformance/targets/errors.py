@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dis import opmap
 from enum import StrEnum
 from pathlib import Path
+from types import TracebackType
 
 from mxspec_conformance.targets.texts import DETAIL, clean_text
 
@@ -80,13 +81,28 @@ def is_refusal(error: BaseException) -> bool:
 
     What NumPy or Python raise within a computation has the same types, and is a defect.
     """
+    last = _find_last(error)
+    if _is_own(type(error).__module__) or last is None:
+        return _is_own(type(error).__module__)
+    return _is_own(last.tb_frame.f_globals.get("__name__", "")) and is_raised(error)
+
+
+def is_raised(error: BaseException, besides: tuple[str, ...] = ()) -> bool:
+    """Whether a `raise` raised an exception, and not what Python or a library in C does within an expression.
+
+    besides: packages whose own statements do not count.
+    """
+    last = _find_last(error)
+    if last is None or str(last.tb_frame.f_globals.get("__name__", "")).partition(".")[0] in besides:
+        return False
+    return last.tb_frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+
+
+def _find_last(error: BaseException) -> TracebackType | None:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    if _is_own(type(error).__module__) or last is None:
-        return _is_own(type(error).__module__)
-    frame = last.tb_frame
-    return _is_own(frame.f_globals.get("__name__", "")) and frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    return last
 
 
 def _is_own(module: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import time
 import traceback
 from collections import Counter
@@ -16,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, runtime_check
 import numpy as np
 
 from mxspec_conformance.targets.capabilities import Capabilities
-from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError, is_defect
+from mxspec_conformance.targets.errors import BadReturn, CallError, FailureKind, RemoteError, is_defect, is_raised
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
 
@@ -155,7 +156,23 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
     except RemoteError as error:
         raise CallError(FailureKind.ERROR, clean_text(str(error), 200), error.detail) from None
     except (Exception, SystemExit) as error:
-        raise CallError(FailureKind.ERROR, message_of(error), _frames_of(error), is_defect(error)) from None
+        hint = _suggest_arrays(marshaller.capabilities.arrays, error)
+        raise CallError(
+            FailureKind.ERROR, message_of(error).rstrip(".") + hint if hint else message_of(error), _frames_of(error), is_defect(error)
+        ) from None
+
+
+def _suggest_arrays(arrays: str, error: BaseException) -> str:
+    """What to declare where a library, or an attribute of its arrays, met NumPy arrays; empty elsewhere.
+
+    What the target raises by a statement of its own is a refusal.
+    """
+    library = next((name for name in ("torch", "cupy") if name in sys.modules), "")
+    of_array = isinstance(error, AttributeError) and isinstance(error.obj, np.ndarray)
+    of_library = type(error) is TypeError and not is_raised(error, besides=("torch", "cupy"))
+    if arrays != "numpy" or not library or not (of_array or of_library):
+        return ""
+    return f'; the arguments are NumPy arrays: ARRAYS = "{library}" in the target makes them {library} arrays'
 
 
 def message_of(error: BaseException, limit: int = 200) -> str:

@@ -14,6 +14,7 @@ from mxspec.affine.formats import Offset
 from mxspec.elements import code_dtype
 from mxspec.formats import get_block
 from mxspec.fused.functions import read_fused
+from mxspec.layouts import Part, get_layout
 from mxspec.sparsity import get_sparse
 from mxspec_conformance.targets.affine import read_operand
 from mxspec_conformance.targets.cache_calls import make_cache_call
@@ -136,6 +137,14 @@ def _calls(session: TargetSession) -> Iterator[tuple[str, Callable[[], Any]]]:
         for name in names if capabilities.has(function) else ():
             arguments, options = make_cache_call(capabilities, function, name)
             yield f"{function} {name}", partial(session.call, function, *arguments, **options)
+    for function, inverse, part in (("pack", "unpack", Part.CODES), ("swizzle", "unswizzle", Part.SCALES)):
+        for layout in map(get_layout, capabilities.layouts):
+            if [field.part for field in layout.fields] == [part] and layout.main.stored is None:
+                items = np.zeros(tuple(2 * n for n in layout.pad_to or layout.tile), np.uint8)
+                if capabilities.has(function):
+                    yield f"{function} {layout.name}", partial(session.call, function, items, layout.name)
+                if capabilities.has(inverse):
+                    yield f"{inverse} {layout.name}", partial(session.call, inverse, layout.pack(items), layout.name, items.shape)
     for element in capabilities.elements:
         if capabilities.has("encode"):
             yield f"encode {element}", partial(session.call, "encode", one, element)
