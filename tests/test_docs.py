@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,11 @@ from mxspec_conformance.atlas.site import INSTALL
 from mxspec_conformance.cli.main import main
 from mxspec_lab.__main__ import main as lab
 from mxspec_vectors.topics import TOPICS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")

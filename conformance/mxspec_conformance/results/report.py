@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec_vectors.schemas import Check, compile_schema, first_violation
 from mxspec_vectors.topics import Level
 

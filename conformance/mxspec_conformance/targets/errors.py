@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dis import opmap
-from enum import StrEnum
 from pathlib import Path
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.targets.texts import DETAIL, clean_text
 
 
