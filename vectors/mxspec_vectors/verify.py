@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from mxspec_vectors.compact import expand
-from mxspec_vectors.files import VectorError, file_name, parse, read_index, render, total_digest, vectors_root
+from mxspec_vectors.files import VectorError, file_name, parse, read_index, read_vectors, render, total_digest, vectors_root
 from mxspec_vectors.generate import build_document, list_files
-from mxspec_vectors.reading import UnreadableFile, read_regular
+from mxspec_vectors.reading import UnreadableFile
 from mxspec_vectors.schemas import Check, Violation, compile_schema, first_violation
 
 
@@ -46,11 +46,11 @@ def verify(root: Path | None = None, *, model: bool = True, progress: Callable[[
             continue
         progress(name)
         path = folder / name
-        if not path.exists():
+        try:
+            data = read_vectors(path)
+        except (FileNotFoundError, NotADirectoryError):
             problems.append(f"{name}: does not exist")
             continue
-        try:
-            data = read_regular(path)
         except UnreadableFile as error:
             problems.append(str(error))
             continue
