@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import round_to_bfloat16
+from mxspec.environment import check_environment
 from mxspec.expressions import Domain, Op, Test
 from mxspec.rcp_table import load_rcp_table
 
 Values = npt.NDArray[Any]
 
+check_environment()  # modules may be imported long after `mxspec`
 _MIN_NORMAL = np.float32(2.0**-126)
 #: Results below this are flushed: rounded to 24 bits with any exponent they are less than 2**-126 (`Domain.F32_FTZ`).
 _FLUSHED_BELOW = 2.0**-126 * (1 - 2.0**-25)

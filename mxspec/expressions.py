@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from mxspec import reals
+from mxspec.enums import StrEnum
 from mxspec.formats import FLOAT32
 from mxspec.rounding import Overflow
 

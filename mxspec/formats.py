@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
+from mxspec.enums import StrEnum
 from mxspec.suggestions import refuse_name
 
 

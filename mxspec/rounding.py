@@ -6,9 +6,9 @@ mode but the stochastic one is one of five rules on magnitudes; `MAGNITUDE_RULES
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal, NoReturn
 
+from mxspec.enums import StrEnum
 from mxspec.suggestions import refuse_name
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomllib
 
 import mxspec
 from mxspec.profiles import Evidence, list_profiles, list_waiting

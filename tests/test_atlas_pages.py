@@ -112,7 +112,7 @@ def test_a_measurement_that_lacks_what_is_drawn_is_refused(tmp_path: Path) -> No
     document = load("transformer")
     del document["rows"][1]["ratio"]
     (tmp_path / "t.json").write_text(json.dumps(document), "ascii")
-    with pytest.raises(ValueError, match=r"t\.json: \$\.rows\[1\]: 'ratio' is a required property"):
+    with pytest.raises(ValueError, match=r"t\.json: \$\.rows\[1\]: 'ratio' is missing"):
         read_collection([tmp_path / "t.json"])
 
 

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,11 @@ from mxspec_conformance.atlas.site import INSTALL
 from mxspec_conformance.cli.main import main
 from mxspec_lab.__main__ import main as lab
 from mxspec_vectors.topics import TOPICS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -267,7 +271,7 @@ def help_texts(context: click.Context) -> Iterator[tuple[str, str]]:
 
 #: Installing mxspec by its name alone, which no registry holds for this project.
 BY_NAME = re.compile(
-    r"""(?:pipx?3? (?:install|run)|uvx|uv (?:pip install|add|tool \w+))\b[^\n;&|`]*[ "']mxspec(?:\[[\w,]*\])?(?! @ )(?=$|[\s"'`=<>~!,;)])""",
+    r"""(?:pipx?3? (?:install|run)|uvx|uv (?:pip install|add|tool \w+))\b(?! --(?:from|spec) (?!mxspec))[^\n;&|`]*[ "']mxspec(?:\[[\w,]*\])?(?! @ )(?=$|[\s"'`=<>~!,;)])""",
     re.MULTILINE,
 )
 
@@ -275,6 +279,10 @@ BY_NAME = re.compile(
 def test_nothing_installs_mxspec_by_a_name_that_anybody_can_register() -> None:
     assert BY_NAME.search("pip install mxspec torch==2.13.0")
     assert BY_NAME.search("pip install 'mxspec[gpu]'")
+    assert BY_NAME.search("uvx --from mxspec mxspec check")
+    assert BY_NAME.search("pipx run mxspec check")
+    assert not BY_NAME.search("uvx --from WHEEL mxspec check")
+    assert not BY_NAME.search("pipx run --spec WHEEL mxspec check")
     assert not BY_NAME.search(INSTALL)
     folders = ("mxspec", "gpu", "vectors", "conformance", "docs", "reports", ".github")
     suffixes = {".py", ".md", ".yml", ".yaml", ".toml", ".j2", ".js", ".c", ".h", ".sv", ".cpp", ".html", ".svg"}

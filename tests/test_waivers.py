@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
+import sys
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,11 @@ from click.testing import CliRunner
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, WaiverState, read_report
 from mxspec_conformance.results.waivers import DEFAULT_DAYS, Waiver, WaiverError, apply_waivers, read_waivers, render_waivers
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 TODAY = date(2026, 11, 21)
 ENTRY = {"id": "quantize/mxfp4/tie-even", "reason": "known", "link": "https://example.org/1", "expires": "2026-12-31"}

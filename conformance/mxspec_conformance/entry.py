@@ -1,4 +1,4 @@
-"""Where the command `mxspec` begins. Its imports take a third of a second: Ctrl-C within it ends them without a traceback."""
+"""Where the command `mxspec` begins. Its imports take a tenth of a second: Ctrl-C within it ends them without a traceback."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-import jsonschema
 import numpy as np
 
 from mxspec.dot import ACCUMULATORS, Accumulator, exact_factor, simulate_product
+from mxspec_vectors.schemas import compile_schema, first_violation
 
 #: How a path's instructions begin.
 PATHS = {"mma.": "mma.sync", "wgmma.": "wgmma", "tcgen05.mma.": "tcgen05.mma"}
@@ -168,19 +168,14 @@ SHAPE: Mapping[str, Any] = _object(
 
 def check_probe(document: Mapping[str, Any]) -> None:
     """Raise ValueError, which names the place, where a document is not whole or says what the probe cannot."""
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SHAPE).iter_errors(document))
-    if error is not None:
-        raise ValueError(f"{error.json_path}: {_cut(error.message)}")
+    violation = first_violation(compile_schema(SHAPE), document)
+    if violation is not None:
+        raise ValueError(str(violation)[:200])
     for name, seen in document["conversions"].items():
         _check_conversion(name, seen)
     _check_reciprocal(document["reciprocal"])
     for name, kept in document["bits_kept"].items():
         _check_bits(name, kept)
-
-
-def _cut(message: str) -> str:
-    """The message of a schema: what was given comes first in it, however long, and what is wrong with it last."""
-    return message if len(message) <= 200 else f"{message[:80]} ... {message[-100:]}"
 
 
 def _check_conversion(name: str, seen: Mapping[str, Any]) -> None:

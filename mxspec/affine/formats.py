@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from mxspec.elements import output_dtype
+from mxspec.enums import StrEnum
 from mxspec.formats import FLOATS, FloatFormat
 from mxspec.inputs import as_index
 

@@ -5,7 +5,6 @@ A has shape [m, n], the weights [k, n] with groups along n, as the documents hav
 
 from __future__ import annotations
 
-from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +15,7 @@ from mxspec.affine.contracts import AffineContract, get_contract
 from mxspec.affine.formats import Offset
 from mxspec.affine.tensor import AffineTensor
 from mxspec.elements import as_float32, output_dtype, round_to
+from mxspec.enums import StrEnum
 from mxspec.formats import FLOATS
 from mxspec.inputs import as_array
 from mxspec.reals import encode_real, make_real

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mxspec.containers.dtypes import SAFETENSORS_BITS
 from mxspec.containers.header import Tensor, count_items
 from mxspec.containers.problems import ContainerError
 from mxspec.containers.refused import explain_refusal
+from mxspec.enums import StrEnum
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts.schema import Evidence
 from mxspec.profiles.schema import TensorScaleKind

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from mxspec.adjacent import register_named
 from mxspec.containers.conventions import FORMS, MARK_SUFFIX, BaseForm, CodeShape, Form
 from mxspec.containers.header import Tensor, count_items
+from mxspec.enums import StrEnum
 
 
 class Misfit(StrEnum):

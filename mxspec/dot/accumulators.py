@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.dot.rounding import Float64s
 from mxspec.dot.sums import Sums
+from mxspec.enums import StrEnum
 from mxspec.suggestions import refuse_name
 
 #: What one float64 operation of a bound may have lost, with room.

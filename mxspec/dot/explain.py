@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +14,7 @@ from mxspec.dot.outputs import Allowed, Epilogue, allow_outputs, finish_product
 from mxspec.dot.rounding import OUTPUTS, add_to_odd, round_floats
 from mxspec.dot.simulate import SUM_FORMATS, step_groups
 from mxspec.dot.sums import Special, Sums, pair_parts, sum_products
+from mxspec.enums import StrEnum
 from mxspec.formats import FLOAT32
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from mxspec import elements
 from mxspec.blocktensor import BlockTensor
 from mxspec.dot.rounding import DTYPES, OUTPUTS, Float64s, add_to_odd, round_floats
+from mxspec.enums import StrEnum
 from mxspec.formats import ELEMENTS, TF32, BlockFormat, ScalarFormat, get_block
 from mxspec.inputs import as_array
 from mxspec.profiles import get_profile

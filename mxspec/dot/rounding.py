@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat, ScalarFormat
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from mxspec.dot.accumulators import Accumulator
 from mxspec.dot.factor import Factor
 from mxspec.dot.rounding import Direction, Float64s, add_to_odd, round_floats
+from mxspec.enums import StrEnum
 from mxspec.environment import check_environment
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, FloatFormat
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
+from mxspec.enums import StrEnum
 from mxspec.explain.records import BlockExplanation, LaneExplanation
 from mxspec.explain.text import code_text, number_text, plain_text
 from mxspec.explain.words import lane_words, place_words, scale_words, scaled_label

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 
 from mxspec import reals
+from mxspec.enums import StrEnum
 from mxspec.exact import EXACT
 from mxspec.explain.text import CONSTANT_NAMES, float32_bits
 from mxspec.expressions import Apply, Choose, Const, Domain, Expr, Leaf, Op, Test

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
+from mxspec.enums import StrEnum
 from mxspec.fused.functions import FusedFunction, Kind
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec.formats import BlockFormat, get_block, refuse_whole
 from mxspec.suggestions import refuse_name
 

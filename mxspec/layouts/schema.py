@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from operator import index
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec.inputs import as_array
 from mxspec.layouts.folding import Folding, plan_folding
 from mxspec.layouts.formula import Formula

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from mxspec.inputs import as_array
 from mxspec.lightx2v import facts, operators
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _FMT = facts.NVFP4
 

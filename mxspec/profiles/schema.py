@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
+from mxspec.enums import StrEnum
 from mxspec.expressions import ZERO, Domain, Expr, Leaf, leaves
 from mxspec.rounding import Choice, NanPolicy, Overflow, Rounding, ZeroPolicy
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import layouts
+from mxspec.enums import StrEnum
 from mxspec.inputs import as_array
 from mxspec.sparsity.patterns import Codes, Sparsity, check_fit, check_metadata, get_sparsity
 

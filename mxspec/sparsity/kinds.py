@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import decode_table
+from mxspec.enums import StrEnum
 from mxspec.formats import ELEMENTS, ElementFormat
 from mxspec.inputs import as_array
 from mxspec.suggestions import refuse_name

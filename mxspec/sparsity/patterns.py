@@ -6,12 +6,12 @@ nibbles are legal; PTX leaves the other ten undefined. Source: PTX ISA, sparse m
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec.inputs import as_array
 
 Codes = npt.NDArray[np.uint8]

@@ -7,8 +7,8 @@ reproduce procedures that do not keep the largest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from mxspec.enums import StrEnum
 from mxspec.layouts.schema import Evidence
 from mxspec.suggestions import refuse_name
 

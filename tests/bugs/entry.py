@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.results.report import Verdict
 
 

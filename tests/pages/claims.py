@@ -15,7 +15,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -24,6 +23,7 @@ from typing import Any
 
 from mxspec import layouts, sparsity
 from mxspec.affine import AffineFormat
+from mxspec.enums import StrEnum
 from mxspec.formats import E2M1, get_block
 from mxspec_gpu.steps import find_grid
 from mxspec_lab.evidence.status import REPORTS

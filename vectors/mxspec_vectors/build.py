@@ -17,6 +17,7 @@ from mxspec_vectors.files import (
     VectorError,
     check_replaceable,
     file_name,
+    read_vectors,
     render,
     total_digest,
     vectors_root,
@@ -70,8 +71,8 @@ def collect_ids(contents: dict[str, bytes]) -> set[str]:
 
 def read_contents(root: Path) -> dict[str, bytes]:
     """The bytes of every vector file of a built tree, damaged or not; empty where there is no tree."""
-    found = (p for operation in OPERATIONS for p in sorted((root / operation).glob("*.json")))
-    return {p.relative_to(root).as_posix(): p.read_bytes() for p in found}
+    found = {p.with_name(p.name.removesuffix(".gz")) for operation in OPERATIONS for p in (root / operation).glob("*.json*")}
+    return {p.relative_to(root).as_posix(): read_vectors(p) for p in sorted(found)}
 
 
 def read_tombstones(root: Path) -> set[str]:

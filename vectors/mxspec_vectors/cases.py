@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from mxspec.dot.rounding import DTYPES
 from mxspec.elements import ScaleCodes
+from mxspec.enums import StrEnum
 from mxspec.formats import BlockFormat, get_block
 from mxspec.layouts import Layout, get_layout
 from mxspec.rounding import Overflow, Rounding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
@@ -13,7 +14,7 @@ from typing import Any
 
 from mxspec_vectors.compact import Stored, expand, pack
 from mxspec_vectors.document import VERSION, Document, VectorError, canonical_json, case_id
-from mxspec_vectors.reading import NotJson, UnreadableFile, parse_json, read_regular
+from mxspec_vectors.reading import MAX_DOCUMENT, NotJson, UnreadableFile, parse_json, read_regular
 from mxspec_vectors.writing import naming, replace_tree, write_file, write_files
 
 #: Operations on numbers, and on places.
@@ -26,6 +27,24 @@ OPERATIONS = (*NUMERIC_OPERATIONS, *FURTHER_OPERATIONS)
 def vectors_root() -> Path:
     """The folder of the vectors that this package ships."""
     return Path(str(files("mxspec_vectors"))) / VERSION
+
+
+def read_vectors(path: Path) -> bytes:
+    """The bytes of a vector file; the wheel holds it as `NAME.json.gz`.
+
+    Raises UnreadableFile for what is damaged or too long, FileNotFoundError where there is neither.
+    """
+    packed = path.with_name(f"{path.name}.gz")
+    if path.exists() or not packed.exists():
+        return read_regular(path)
+    unpacking = zlib.decompressobj(31)  # with the header of gzip
+    try:
+        data = unpacking.decompress(read_regular(packed), MAX_DOCUMENT)
+    except zlib.error as error:
+        raise UnreadableFile(f"{packed} is no gzip file ({error}); install mxspec again") from None
+    if not unpacking.eof:
+        raise UnreadableFile(f"{packed} is cut short, or holds more than {MAX_DOCUMENT} bytes; install mxspec again")
+    return data
 
 
 def file_name(operation: str, fmt: str) -> str:
@@ -124,7 +143,7 @@ def _read_checked(operation: str, fmt: str, root: Path) -> Document:
         known = ", ".join(sorted(read_index(root)["files"]))
         raise VectorError(f"there is no vector file {name}; known are {known}")
     try:
-        data = read_regular(root / name)
+        data = read_vectors(root / name)
     except FileNotFoundError:
         raise VectorError(f"{root / name} does not exist; rebuild with `mxspec vectors build`") from None
     except UnreadableFile as error:
@@ -171,7 +190,7 @@ def check_replaceable(root: Path) -> None:
     if not root.exists() or not any(root.iterdir()):
         return
     known = _list_known(root)
-    names = (p.relative_to(root).as_posix() for p in root.rglob("*") if not p.is_dir() or p.is_symlink())
+    names = (p.relative_to(root).as_posix().removesuffix(".gz") for p in root.rglob("*") if not p.is_dir() or p.is_symlink())
     strangers = sorted(name for name in names if not (_is_vector_name(name) and (known is None or name in known)))
     if strangers or not (root / "index.json").exists():
         what = f"files that are no vectors, {strangers[0]} among them" if strangers else "no index.json"
@@ -218,6 +237,7 @@ __all__ = [
     "parse",
     "read_document",
     "read_index",
+    "read_vectors",
     "render",
     "render_stored",
     "total_digest",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from mxspec.enums import StrEnum
 from mxspec.formats import BLOCKS, E8M0, ELEMENTS, OCP_ELEMENTS
 
 

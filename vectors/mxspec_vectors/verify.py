@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mxspec_vectors.compact import expand
-from mxspec_vectors.files import VectorError, file_name, parse, read_index, render, total_digest, vectors_root
+from mxspec_vectors.files import VectorError, file_name, parse, read_index, read_vectors, render, total_digest, vectors_root
 from mxspec_vectors.generate import build_document, list_files
-from mxspec_vectors.reading import UnreadableFile, read_regular
+from mxspec_vectors.reading import UnreadableFile
+from mxspec_vectors.schemas import Check, Violation, compile_schema, first_violation
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -44,11 +46,11 @@ def verify(root: Path | None = None, *, model: bool = True, progress: Callable[[
             continue
         progress(name)
         path = folder / name
-        if not path.exists():
+        try:
+            data = read_vectors(path)
+        except (FileNotFoundError, NotADirectoryError):
             problems.append(f"{name}: does not exist")
             continue
-        try:
-            data = read_regular(path)
         except UnreadableFile as error:
             problems.append(str(error))
             continue
@@ -78,10 +80,18 @@ def verify(root: Path | None = None, *, model: bool = True, progress: Callable[[
 
 def validate(name: str, stored: Any) -> Iterator[str]:
     """What is wrong with the JSON object of an operation's file, or of the index, by its schema."""
-    import jsonschema
-
-    for error in jsonschema.Draft202012Validator(load_schema(name)).iter_errors(stored):
-        yield f"{'/'.join(map(str, error.absolute_path))}: {error.message[:120]}".removeprefix(": ")
+    for violation in _checker(name)(stored):
+        yield f"{'/'.join(map(str, violation.path))}: {violation.message[:120]}".removeprefix(": ")
 
 
-__all__ = ["load_schema", "validate", "verify"]
+@cache
+def _checker(name: str) -> Check:
+    return compile_schema(load_schema(name))
+
+
+def find_violation(name: str, stored: Any) -> Violation | None:
+    """What is wrong with the JSON object of an operation's file nearest to the whole; None where nothing is."""
+    return first_violation(_checker(name), stored)
+
+
+__all__ = ["find_violation", "load_schema", "validate", "verify"]

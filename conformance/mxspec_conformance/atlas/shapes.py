@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mxspec_conformance.results.acceptance import compile_schema
+from mxspec_vectors.schemas import compile_schema, first_violation
 
 _TEXT, _COUNT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["number", "null"]}
 _REAL = {"type": "number"}
@@ -59,10 +59,6 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 def check_shape(name: str, document: Mapping[str, Any], source: str) -> None:
     """Raise ValueError, naming the file and the place, where a measurement is not what its command writes."""
-    if name not in SHAPES or compile_schema(SHAPES[name])(document):
-        return
-    import jsonschema  # here, as it takes longer to import than all else in this module
-
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SHAPES[name]).iter_errors(document))
-    if error is not None:
-        raise ValueError(f"{source}: {error.json_path}: {error.message[:200]}; write the file again by its command, or leave it out")
+    violation = first_violation(compile_schema(SHAPES.get(name, True)), document)
+    if violation is not None:
+        raise ValueError(f"{source}: {str(violation)[:200]}; write the file again by its command, or leave it out")

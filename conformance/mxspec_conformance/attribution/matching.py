@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import mxspec
 from mxspec.calibration import RunningAmax
 from mxspec.containers import ContainerError
 from mxspec.containers.scalars import convert_bits
+from mxspec.enums import StrEnum
 from mxspec.formats import BlockFormat
 from mxspec.profiles import Profile
 from mxspec.rounding import NanPolicy

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec.tensorscale import TensorScale
 from mxspec_conformance.attribution.matching import Provenance
 from mxspec_conformance.attribution.standing import Candidate, Standing

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec.formats import UE4M3, BlockFormat
 from mxspec.profiles import Profile
 from mxspec.tensorscale import TensorScale, convert_tensor_scale

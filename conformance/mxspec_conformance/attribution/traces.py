@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import quantize_rows
+from mxspec.enums import StrEnum
 from mxspec.expressions import Expr
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, QuantizationSteps, ScaleRule, TensorScaleKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def check(
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
-    today = datetime.now(UTC).date()
+    today = datetime.now(timezone.utc).date()
     if missing_calls is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
         fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:

@@ -47,8 +47,9 @@ class _Trimmed(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
+        """Flush the stream; Python 3.13 asks for it when this object goes, and says so where the stream went before."""
+        if not getattr(self._stream, "closed", False):
+            self._stream.flush()
 
     def isatty(self) -> bool:
         """Whether the stream is a terminal."""

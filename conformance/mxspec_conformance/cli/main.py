@@ -1,4 +1,7 @@
-"""The command `mxspec`: one module for each command, imported when it is called."""
+"""The command `mxspec`: one module for each command, imported when it is called.
+
+Help and version need neither NumPy nor rich: `cli.console` is imported where a command is run or has failed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ import click
 
 import mxspec
 from mxspec.suggestions import did_you_mean
-from mxspec_conformance.cli.console import EXIT_DEFECT, EXIT_ERROR, fail, report_defect
 from mxspec_conformance.cli.streams import Stopped, drop_odd_sizes, heed_signals, open_missing_streams, settle_stdout
 from mxspec_conformance.targets.errors import TargetError, is_refusal
 from mxspec_conformance.targets.texts import MESSAGE, clean_text
@@ -111,6 +113,8 @@ class Command(click.Group):
         module = self.modules.get(cmd_name)
         if module is None:
             return None
+        from mxspec_conformance.cli.console import EXIT_DEFECT, fail
+
         if not find_spec(module.partition(".")[0]):
             fail(f"`mxspec {cmd_name}` is not part of the wheel; run it from a checkout")
         command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
@@ -141,17 +145,23 @@ class Command(click.Group):
             try:
                 return super().main(args, *more, **extra)
             except Exception as error:  # unforeseen: it must not look like a verdict
+                from mxspec_conformance.cli.console import EXIT_DEFECT, report_defect
+
                 report_defect(error, sys.argv[1:] if args is None else args)
                 sys.exit(EXIT_DEFECT)
             finally:
                 lost = settle_stdout()
                 if lost:
+                    from mxspec_conformance.cli.console import EXIT_ERROR
+
                     with contextlib.suppress(OSError):
                         click.echo(f"mxspec: {lost}", err=True)
                     sys.exit(EXIT_ERROR)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
+        from mxspec_conformance.cli.console import fail  # before anything goes wrong: descriptors or memory may be short then
+
         try:
             return super().invoke(ctx)
         except click.UsageError as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.counterexample.kinds import GARBLED, TIED, CallKind, PatternKind
 from mxspec_conformance.counterexample.mismatch import Mismatch, Part
 from mxspec_conformance.counterexample.probe import CallPattern, ObservedMismatch, Prober, among

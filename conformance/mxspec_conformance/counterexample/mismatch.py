@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan, flag_nan_codes, fold_zeros, is_lowest_allowed, legal_rows
 from mxspec.elements_given_scale import encode_given_scale
+from mxspec.enums import StrEnum
 from mxspec.profiles.schema import Kind
 from mxspec_conformance.counterexample.kinds import CallKind
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace

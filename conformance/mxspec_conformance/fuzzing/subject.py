@@ -6,19 +6,22 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.campaign.verdicts import Count, judge_count, judge_no_answers
 from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement
 from mxspec_conformance.targets.errors import CallError
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.topics import Level
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Progress = Callable[[str], None]
 Result = dict[str, Any]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan, fold_zeros
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
+from mxspec.enums import StrEnum
 from mxspec.formats import BlockFormat
 from mxspec.profiles import list_profiles
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
+from mxspec.enums import StrEnum
 from mxspec.rounding import Rounding
 
 ROUNDING_TEXT = {

@@ -10,7 +10,6 @@ import numpy as np
 
 from mxspec.layouts import Layout
 from mxspec.layouts.packing import Bytes
-from mxspec.layouts.picture import label_run, map_bytes
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.invariance.layout_calls import judge_layout_calls
 from mxspec_conformance.judge.layout_mistakes import name_bytes, name_items
@@ -114,6 +113,8 @@ def _draw_bytes(layout: Layout, case: LayoutCase, returned: Bytes, mask: Bytes, 
     failure.returned[f"byte {first:#x}"] = f"{int(returned[first]):02x}"
     failure.steps.append(f"{wrong.size} of {returned.size} bytes differ; the first is byte {first:#x}")
     if len(case.shape) == 2:
+        from mxspec.layouts.picture import label_run, map_bytes
+
         runs = map_bytes(layout, (case.shape[0], case.shape[1]))[first]
         several = len(layout.fields) > 1
         held = "|".join(label_run(run, rows=True, several=several) for run in runs)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import decode_codes, decode_table
 from mxspec.elements_given_scale import encode_given_scale
+from mxspec.enums import StrEnum
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec.rounding import Rounding

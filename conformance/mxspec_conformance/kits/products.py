@@ -18,7 +18,7 @@ from mxspec_conformance.kits import products_runtime as runtime, runtime as bloc
 from mxspec_conformance.kits.golden import Kills
 from mxspec_vectors.build_dot import DOT_FILES
 from mxspec_vectors.cases import DotCase, load_dot_cases
-from mxspec_vectors.files import parse, vectors_root
+from mxspec_vectors.files import parse, read_vectors, vectors_root
 
 #: The pairs of block formats that there are golden calls for.
 PAIRS = tuple(pair for pair in DOT_FILES if all(fmt in BLOCKS for fmt in pair.split("@")))
@@ -33,7 +33,7 @@ Call = dict[str, Any]
 @lru_cache(maxsize=16)
 def list_calls(pair: str) -> tuple[dict[str, dict[str, str]], tuple[Call, ...]]:
     """(tables, calls) of a pair of formats; answers that the exact product gives, rounded once, are not stored."""
-    stored = parse((vectors_root() / "dot" / f"{pair}.json").read_bytes(), f"dot/{pair}.json")
+    stored = parse(read_vectors(vectors_root() / "dot" / f"{pair}.json"), f"dot/{pair}.json")
     tables = stored["recipes"]["sides"]
     cases = {case.id: case for case in load_dot_cases(pair)}
     entries = [(group["topic"], entry) for group in stored["groups"] for entry in group["cases"] if group["topic"] not in _OPEN]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from enum import StrEnum
+
+from mxspec.enums import StrEnum
 
 
 class Departure(StrEnum):

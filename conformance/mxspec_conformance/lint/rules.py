@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mxspec.containers import Fault, Tensor
+from mxspec.enums import StrEnum
 from mxspec_conformance.lint.hypotheses import Explanation
 
 

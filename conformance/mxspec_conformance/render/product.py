@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from itertools import accumulate, groupby, product
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from mxspec.dot import EXACTLY, OUTPUTS, OperandContract, OutputExplanation, Special, Step, Term, Why
 from mxspec.dot.rounding import DTYPES
+from mxspec.enums import StrEnum
 from mxspec.sparsity import decompress
 from mxspec_conformance.judge.products.editing import place_dense
 from mxspec_conformance.targets.operands import Numbers, OperandKind

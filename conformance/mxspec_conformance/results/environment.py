@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ def describe_environment() -> dict[str, Any]:
         except PackageNotFoundError:
             packages[name] = "unknown"
     return {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "machine": platform.machine(),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from mxspec_conformance.results.acceptance import Check, compile_schema
+from mxspec.enums import StrEnum
+from mxspec_vectors.schemas import Check, compile_schema, first_violation
 from mxspec_vectors.topics import Level
 
 SCHEMA = "mxspec-result/1"
@@ -340,7 +340,7 @@ def load_result_schema() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _accepts_result() -> Check:
+def _check_result() -> Check:
     return compile_schema(load_result_schema())
 
 
@@ -349,12 +349,9 @@ def read_report(document: Mapping[str, Any]) -> Report:
 
     Raises ValueError, naming the place, for what is no result.
     """
-    if not _accepts_result()(document):
-        import jsonschema  # here, as it takes longer to import than all else in this module
-
-        error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(load_result_schema()).iter_errors(document))
-        if error is not None:
-            raise ValueError(f"this is no result of {SCHEMA}: {error.json_path}: {error.message[:200]}")
+    violation = first_violation(_check_result(), document)
+    if violation is not None:
+        raise ValueError(f"this is no result of {SCHEMA}: {str(violation)[:200]}")
     return Report(
         target=document["target"],
         vectors=document["suite"]["vectors"],

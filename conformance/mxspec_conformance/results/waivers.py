@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -81,7 +81,7 @@ def read_waivers(path: Path) -> list[Waiver]:
     try:
         text = read_regular(path, MAX_BYTES).decode("utf-8")
         _check_depth(text, path)
-        document = tomllib.loads(text)
+        document = _parse_toml(text, path)
     except UnreadableFile as error:
         raise WaiverError(str(error)) from None
     except FileNotFoundError:
@@ -106,6 +106,18 @@ def read_waivers(path: Path) -> list[Waiver]:
 
 #: Texts and comments, in which dots and brackets are no syntax.
 _TEXTS = re.compile(r'"""(?:[^\\]|\\.)*?"""' + r"|'''.*?'''" + r'|"(?:[^"\\\n]|\\.)*"' + r"|'[^'\n]*'|#[^\n]*", re.DOTALL)
+
+
+def _parse_toml(text: str, path: Path) -> dict[str, Any]:
+    """Raises WaiverError where Python has no reader of TOML."""
+    if sys.version_info >= (3, 11):
+        from tomllib import loads
+    else:
+        try:
+            from tomli import loads
+        except ModuleNotFoundError:
+            raise WaiverError(f"{path} is TOML, which Python 3.10 cannot read; install tomli, or a newer Python") from None
+    return loads(text)
 
 
 def _check_depth(text: str, path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec.formats import get_block
 from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.kits.golden import Block, Kills, Kit, find_kills, list_blocks, select

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec.formats import get_block
 from mxspec_conformance.mutants import list_mutants
 from mxspec_conformance.mutants.instance import default_profile

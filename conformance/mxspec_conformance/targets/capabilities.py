@@ -12,7 +12,6 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -24,6 +23,7 @@ from mxspec.affine.contracts import get_contract
 from mxspec.affine.profiles import get_affine_profile
 from mxspec.attention import parse_attention, parse_cache
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS
+from mxspec.enums import StrEnum
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, ScalarFormat, get_block
 from mxspec.fused.contracts import get_contract as get_fused_contract
 from mxspec.fused.functions import read_fused

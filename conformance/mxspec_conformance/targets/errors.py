@@ -6,10 +6,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dis import opmap
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.targets.texts import DETAIL, clean_text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from mxspec.adjacent import register_named
 from mxspec.affine import AffineFormat, get_affine
 from mxspec.dot import PLAIN_DTYPES
+from mxspec.enums import StrEnum
 from mxspec.formats import BLOCKS, BlockFormat, get_block, refuse_whole
 from mxspec.sparsity import Sparsity, check_group
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, TRANSPOSED, UNPACKED, Fit, Places, read_words

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +219,7 @@ class MxspecCollector(pytest.Collector):
 
 
 def _today() -> Any:
-    return datetime.now(UTC).date()
+    return datetime.now(timezone.utc).date()
 
 
 def _describe(requirement: Requirement) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
@@ -30,9 +30,7 @@ from mxspec_conformance.targets.capabilities import (
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import ARGUMENTS, OPERATIONS, SPARSE_FUNCTIONS, Kind
 from mxspec_conformance.targets.texts import clean_name
-
-if TYPE_CHECKING:
-    import jsonschema
+from mxspec_vectors.schemas import Check, compile_schema, first_violation
 
 #: The version of protocol and description.
 PROTOCOL = 1
@@ -69,33 +67,18 @@ def load_protocol_schema() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _validator(part: str) -> Any:
-    import jsonschema  # here, as it takes longer to import than all else in this module
-
+def _checker(part: str) -> Check:
     schema = load_protocol_schema()
-    return jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": f"#/$defs/{part}"})
-
-
-#: Characters of what was given that a violation shows.
-_SHOWN = 60
+    return compile_schema(schema["$defs"][part], schema)
 
 
 def find_violation(document: Any, part: str) -> str | None:
     """How a document breaks the part of the schema; None if it does not."""
-    import jsonschema
-
-    error = jsonschema.exceptions.best_match(_validator(part).iter_errors(document))
-    if error is None:
+    violation = first_violation(_checker(part), document)
+    if violation is None:
         return None
-    return f"{error.json_path.replace('$.', '').replace('$', 'the object')}: {_shorten(error)}"
-
-
-def _shorten(error: jsonschema.ValidationError) -> str:
-    """The message of a schema, which begins with what was given: of hex a few digits are enough, and the reason has to be read."""
-    shown, message = repr(error.instance), str(error.message)
-    if len(shown) > _SHOWN and message.startswith(shown):
-        message = f"{shown[:_SHOWN]} ...{message[len(shown) :]}"
-    return message if len(message) <= 200 else f"{message[:200]}..."
+    message = violation.message if len(violation.message) <= 200 else f"{violation.message[:200]}..."
+    return f"{violation.place.replace('$.', '').replace('$', 'the object')}: {message}"
 
 
 def read_description(document: Any, spec: str) -> Capabilities:

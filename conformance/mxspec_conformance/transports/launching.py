@@ -95,7 +95,7 @@ def launch_server() -> tuple[Launched, socket.socket]:
     try:
         if os.name == "nt":
             return _serve_on_windows(theirs, path, quiet), ours
-        return _guarded((*_flags(), "-P"), ("serve", str(theirs.fileno()), path), (theirs.fileno(),), **quiet), ours
+        return _guarded(_flags(), ("serve", str(theirs.fileno()), path), (theirs.fileno(),), **quiet), ours
     except BaseException:
         ours.close()
         raise
@@ -106,11 +106,12 @@ def launch_server() -> tuple[Launched, socket.socket]:
 def _serve_on_windows(theirs: socket.socket, path: str, pipes: dict[str, Any]) -> Launched:
     """A socket goes to another process of Windows as a message for this process, here on stdin."""
     code = (
-        "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+        "import sys; sys.path[:] = filter(None, sys.path)\n"  # Python 3.10 puts the working folder there
+        "import json; sys.path[:] = json.loads(sys.argv[1])\n"
         "import socket\nfrom mxspec_conformance.transports.serving import serve_socket\n"
         "serve_socket(socket.fromshare(sys.stdin.buffer.read()))"
     )
-    command = [sys.executable, *_flags(), "-P", "-c", code, path]
+    command = [sys.executable, *_flags(), "-c", code, path]
     process: subprocess.Popen[bytes] = subprocess.Popen(command, **(pipes | {"stdin": subprocess.PIPE}))
     assert process.stdin is not None
     process.stdin.write(theirs.share(process.pid))  # type: ignore[attr-defined,unused-ignore]  # on Windows alone
@@ -119,10 +120,13 @@ def _serve_on_windows(theirs: socket.socket, path: str, pipes: dict[str, Any]) -
 
 
 def _flags() -> list[str]:
-    """This interpreter's own flags, for another one."""
+    """This interpreter's own flags, for another one, on whose path nothing comes before the standard library.
+
+    Python 3.10 has no flag for that: the guard's own folder comes first until the path is set, and has no name of that library.
+    """
     given = (
         (sys.dont_write_bytecode, "-B"), (sys.flags.optimize > 0, "-" + "O" * sys.flags.optimize), (sys.flags.dev_mode, "-Xdev"),
-        (sys.flags.no_user_site, "-s"), (sys.flags.ignore_environment, "-E"), (sys.flags.utf8_mode, "-Xutf8"),
+        (sys.version_info >= (3, 11), "-P"), (sys.flags.no_user_site, "-s"), (sys.flags.ignore_environment, "-E"), (sys.flags.utf8_mode, "-Xutf8"),
     )  # fmt: skip
     return [flag for condition, flag in given if condition]
 

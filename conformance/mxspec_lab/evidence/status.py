@@ -7,7 +7,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from mxspec.adjacent import ADJACENT
+from mxspec.enums import StrEnum
 from mxspec_conformance.cli.console import make_console
 from mxspec_lab.evidence.kinds import BLOCK_OPERATIONS, KINDS, Kind, Wanted
 from mxspec_vectors.digests import content_digest, list_answering

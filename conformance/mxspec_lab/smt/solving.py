@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
+
+from mxspec.enums import StrEnum
 
 #: Each prints one line of JSON: version, answer, values, seconds of CPU. argv: the script, a limit in seconds, the inputs' names.
 _SCRIPTS = {

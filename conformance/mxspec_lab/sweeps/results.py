@@ -13,7 +13,7 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def describe_provenance(*, with_headers: bool) -> dict[str, str]:
         **(cuda_headers.describe() if with_headers else {}),
         "platform": f"{platform.system()} {platform.machine()}",
         "processor": describe_machine()["processor"],
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
     }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec_conformance import Report, check
 from mxspec_conformance.results.report import GOOD, Requirement, Verdict
 from mxspec_lab.threads.schema import Level, Thread

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from typing import Any
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.mutants.instance import build_target
 from mxspec_conformance.mutants.reference import Reference
 from mxspec_conformance.mutants.staged import Step, Wrap

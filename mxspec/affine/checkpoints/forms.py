@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from mxspec.affine.formats import AffineFormat, Offset
 from mxspec.containers.conventions import BaseForm, Place
 from mxspec.containers.header import Tensor, count_items
 from mxspec.containers.refused import explain_refusal
+from mxspec.enums import StrEnum
 from mxspec.formats import FLOATS
 from mxspec.layouts.schema import Evidence
 from mxspec.suggestions import did_you_mean

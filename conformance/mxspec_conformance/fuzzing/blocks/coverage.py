@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.elements import ScaleCodes
 from mxspec.elements_given_scale import scale_lanes
+from mxspec.enums import StrEnum
 from mxspec.formats import ScaleFormat
 from mxspec_conformance.counterexample.sample_space import Codes, Float32s, SampleSpace
 from mxspec_conformance.fuzzing.subject import Coverage

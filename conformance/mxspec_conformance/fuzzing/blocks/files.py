@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +24,7 @@ from mxspec_vectors.compact import expand, pack
 from mxspec_vectors.entries import code_digits, hex_floats, hex_words, row_entry, scale_digits
 from mxspec_vectors.files import VERSION, Document, case_id, parse, render
 from mxspec_vectors.reading import read_regular
-from mxspec_vectors.verify import load_schema
+from mxspec_vectors.verify import find_violation
 
 #: Calls that a case may request before the one that is judged.
 MAX_REPEATED = 100_000
@@ -58,7 +57,8 @@ def make_documents(findings: Sequence[BlockFinding]) -> dict[str, Document]:
             "licence": "CC0-1.0", "profiles": [profile], "flags": {name: _describe_flag(name) for name in flags},
             **({"digests": []} if operation == "dequantize" else {}), "cases": list(cases.values()),
         }  # fmt: skip
-        jsonschema.validate(pack(document), load_schema(operation))
+        violation = find_violation(operation, pack(document))
+        assert violation is None, violation
         documents[f"{operation}-{fmt}{f'-{number}' if number else ''}.json"] = document
     return documents
 
@@ -124,9 +124,9 @@ def read_findings(path: Path) -> Document:
     operation = stored.get("operation")
     if operation not in ("quantize", "dequantize"):
         raise ValueError(f"{path} holds operation {operation!r}; quantize and dequantize replay")
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(load_schema(operation)).iter_errors(stored))
-    if error is not None:
-        raise ValueError(f"{path} is no vector file: {error.json_path}: {error.message[:200]}")
+    violation = find_violation(operation, stored)
+    if violation is not None:
+        raise ValueError(f"{path} is no vector file: {str(violation)[:200]}")
     return expand(stored)
 
 

@@ -9,13 +9,13 @@ nearest to one of its members is right. Nothing else is allowed: no tolerance is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mxspec.affine.formats import AffineFormat, Offset
+from mxspec.enums import StrEnum
 
 Values = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]

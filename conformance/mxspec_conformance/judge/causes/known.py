@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.results import conclusion
 
 

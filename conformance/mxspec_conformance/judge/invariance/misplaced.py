@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from mxspec.enums import StrEnum
 
 
 class Displacement(StrEnum):

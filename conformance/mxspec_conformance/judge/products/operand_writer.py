@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mxspec.enums import StrEnum
 from mxspec_conformance.judge.products.thinning import choose_places, cycle_places, thin_out
 from mxspec_conformance.targets.operands import Numbers, OperandSpec
 
