@@ -12,9 +12,10 @@ import pytest
 from mxspec import affine, dot, layouts
 from mxspec.affine import AffineFormat, Offset, list_contracts
 from mxspec.dot.rounding import lowest_bit
+from mxspec.formats import get_block
 from mxspec.sparsity import Sparsity, decompress
 from mxspec.sparsity.patterns import find_illegal
-from mxspec_gpu import blas, gemv_tunings, product_kernels, products
+from mxspec_gpu import blas, gemv_tunings, product_kernels, products, tiles
 from mxspec_gpu.affine import check_affine, check_contract, gemv_contract
 
 from tests.gpu.arithmetic import DTYPES, library, pack
@@ -146,6 +147,33 @@ def test_ways_of_a_product() -> None:
     for n, k, most in ((512, 4096, 8), (1024, 14336, 4), (2048, 4096, 16), (4096, 4096, 32), (4096, 14336, 48)):
         assert [choose(rows, n, k) for rows in (most, most + 1)] == ["vectors", "numbers"]
     assert products.choose_way(1, (8192, 8192), has_vectors=False) == "numbers"
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_tiles_fit_the_chip(fmt: str) -> None:
+    for tuning in tiles.list_tunings():
+        assert tuning.count_shared(get_block(fmt)) <= tiles.MOST_SHARED
+        assert tuning.rows % tuning.splits == 0
+
+
+def test_tiles_of_a_product() -> None:
+    """As many blocks of threads as the chip has multiprocessors, or nearly, where the weights allow that; no tile of more rows than needed."""
+
+    def choose(rows: int, n: int) -> tuple[int, int, int]:
+        tuning = tiles.choose_tiles(rows, (n, n), 132)
+        return tuning.rows, tuning.weights, tuning.splits
+
+    assert [choose(rows, 16384) for rows in (17, 64, 128, 512)] == [(32, 256, 2), (64, 256, 2), (128, 256, 2), (128, 256, 1)]
+    assert [choose(rows, 8192) for rows in (17, 64, 128, 256, 512)] == [
+        (32, 128, 2), (64, 128, 2), (128, 128, 2), (128, 256, 2), (128, 256, 1),
+    ]  # fmt: skip
+    ways = [
+        (rows, n, products.choose_way(rows, (n, 8192), has_vectors=True, has_tiles=True))
+        for n in (2048, 8192)
+        for rows in (16, 17, 33, 512, 513)
+    ]
+    assert [way for _, n, way in ways if n == 8192] == ["vectors", "tiles", "tiles", "tiles", "numbers"]
+    assert [way for _, n, way in ways if n == 2048] == ["vectors", "tiles", "numbers", "numbers", "numbers"]
 
 
 #: Compute capability 9.0, 8.0, and 8.6 (8.9, 12.0).

@@ -131,6 +131,7 @@ HEAVY = (
         "import mxspec_conformance",
         "import mxspec_conformance.entry",
         "from mxspec_conformance.cli.main import main; main(['--version'], standalone_mode=False)",
+        "from mxspec_conformance.cli.main import main; main(['--help'], standalone_mode=False)",
     ],
 )
 def test_a_start_imports_nothing_heavy(code: str) -> None:

@@ -28,7 +28,7 @@ def describe_environment() -> dict[str, Any]:
     )
     git = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     versions = {}
-    for name in ("torch", "triton", "torchao", "bitsandbytes", "numpy"):
+    for name in ("torch", "triton", "torchao", "bitsandbytes", "humming-kernels", "numpy"):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:

@@ -64,3 +64,24 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
 
         peers.append(("bitsandbytes", "dequantize_fp4, blocks of 64", size(4, 64, 4), make_back))
     return peers
+
+
+def prepare_humming(fmt: str, codes: Any, scales: Any) -> Callable[[Any], Any] | None:
+    """humming-kernels' product with the same weights, prepared as it wants them; None where it is not installed."""
+    try:
+        from humming.layer import HummingLayer
+    except Exception as error:
+        print(f"humming-kernels: {error}", file=sys.stderr)
+        return None
+    torch = import_torch()
+    n, k = codes.shape[0], codes.shape[1] * 2
+    config, tensors = {"quant_method": "mxfp4"}, {"weight": codes, "weight_scale": scales}
+    if fmt == "nvfp4":
+        config = {"quant_method": "modelopt", "quant_algo": "nvfp4"}
+        one = torch.ones(1, device="cuda")
+        tensors = {"weight": codes, "weight_scale": scales.view(torch.float8_e4m3fn), "weight_scale_2": one}
+    layer = HummingLayer(shape_n=n, shape_k=k, weight_config=config, torch_dtype=torch.bfloat16).cuda()
+    layer.load_from_tensors(tensors)
+    layer.transform()
+    made: Callable[[Any], Any] = layer
+    return made

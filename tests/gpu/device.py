@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 import mxspec_gpu
-from mxspec_gpu.build import import_cupy
+from mxspec_gpu.build import find_arch, import_cupy
 
 Array = npt.NDArray[Any]
 
@@ -33,6 +33,11 @@ def require_gpu() -> None:
         mxspec_gpu.check_gpu()
     except mxspec_gpu.GpuMissingError as error:
         pytest.skip(f"tests/gpu is not run: {error}", allow_module_level=True)
+
+
+def is_hopper() -> bool:
+    """Whether the GPU has wgmma."""
+    return find_arch(0) == "sm_90"
 
 
 def require_memory(needed: int) -> None:

@@ -14,10 +14,12 @@ import mxspec_gpu
 from mxspec.affine import Offset
 from mxspec.tensorscale import TensorScale
 from mxspec_gpu import product_kernels, records, step_kernels, steps
+from mxspec_gpu.arrays import view_array
 from mxspec_gpu.build import import_cupy
+from mxspec_gpu.tiles import list_tunings, multiply_tiles
 
 from tests.gpu import arithmetic
-from tests.gpu.device import to_gpu
+from tests.gpu.device import cp, is_hopper, to_gpu
 from tests.gpu.views import VIEWS, apply
 
 LEVELS = (*((("mx-floor", f, False)) for f in mxspec.BLOCKS if f != "nvfp4"), ("mx-rceil", "mxfp4", False), ("nvfp4-te", "nvfp4", True))
@@ -128,6 +130,13 @@ def _stored(rng: np.random.Generator) -> int:
                 bias = to_gpu(np.ones(n, bf16))
                 mxspec_gpu.gemm(to_gpu(np.ones((rows, deep), bf16)), sides[1].codes, sides[1].scales, fmt, bias=bias)
             calls += 3
+        if is_hopper():
+            rows = [rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((130, 320), (130, 640 // k))]
+            arrays = to_gpu(np.ones((40, 640), bf16)), *map(to_gpu, rows), cp().empty((40, 130), np.float32)
+            views = [view_array(a, "a") for a in arrays]
+            for tuning in list_tunings():
+                multiply_tiles(*views[:3], mxspec.BLOCKS[fmt], views[3], alpha=(0, 0x3F800000), bias=0, tuning=tuning)
+                calls += 1
     for affine in (f for f in product_kernels.AFFINE_FORMATS if f.group > 32):
         half = arithmetic.DTYPES[affine.dtype]
         for n, deep in ((1, affine.group), (40, 3 * affine.group), (65, 21 * affine.group), (70, 1536)):

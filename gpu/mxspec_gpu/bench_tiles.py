@@ -1,0 +1,88 @@
+"""How fast products of four-bit weights are by the number of rows: `python -m mxspec_gpu.bench_tiles --out FILE`. Needs torch.
+
+`gemm`, each of its ways apart, humming-kernels with the same weights (prepared beforehand) where it is installed, and cuBLAS with
+bfloat16 weights; in one run, launches taking turns on three sets of buffers or more.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+from mxspec.formats import get_block
+from mxspec_gpu import api, lookup, products
+from mxspec_gpu.arrays import view_array
+from mxspec_gpu.bench_reports import run_command
+from mxspec_gpu.bench_rows import Row, describe_timing, draw_blocks, draw_values
+from mxspec_gpu.ceilings import Ceilings
+from mxspec_gpu.gemv_tunings import MOST_VECTORS
+from mxspec_gpu.peers import prepare_humming
+from mxspec_gpu.tasks import Shape
+from mxspec_gpu.tiles import list_tile_kernels, multiply_tiles
+from mxspec_gpu.timing import Call, count_sets, import_torch, measure
+
+#: Weights, and the rows of x with each.
+SQUARE: tuple[Shape, ...] = ((8192, 8192), (16384, 16384))
+ROWS = (1, 8, 16, 32, 64, 128, 256, 512, 4096)
+#: Shapes of models, by which `gemm` chooses its way.
+MODELS: tuple[Shape, ...] = ((2048, 4096), (4096, 4096), (4096, 14336), (14336, 4096))
+MODEL_ROWS = (17, 32, 64, 128, 512, 1024)
+ONE = (0, 0x3F800000)
+
+
+def _multiply_apart(fmt: str, numbers: Any, x: Any, part: tuple[Any, Any], out: Any) -> None:
+    api.dequantize(*part, fmt, out=numbers)
+    import_torch().matmul(x, numbers.t(), out=out)
+
+
+def _multiply_tiles(fmt: str, x: Any, part: tuple[Any, Any], out: Any) -> None:
+    codes, scales = (view_array(p, "weights") for p in part)
+    multiply_tiles(view_array(x), codes, scales, get_block(fmt), view_array(out), alpha=ONE, bias=0)
+
+
+def measure_rows(fmt: str, shape: Shape, numbers_of_rows: tuple[int, ...], *, peers: bool) -> list[Row]:
+    """All ways of one matrix of weights."""
+    torch, (n, k) = import_torch(), shape
+    parts = [draw_blocks(fmt, shape) for _ in range(count_sets(n * k // 2))]
+    layers = [layer for layer in (prepare_humming(fmt, *part) for part in parts) if layer] if peers else []
+    dense = [draw_values(n, k) for _ in range(count_sets(2 * n * k))] if peers else []
+    numbers = torch.empty(n, k, device="cuda", dtype=torch.bfloat16)
+    rows = []
+    for m in numbers_of_rows:
+        x, outs = draw_values(m, k), [draw_values(m, n) for _ in parts]
+        ways: dict[str, list[Call]] = {"gemm": [partial(products.gemm, x, *p, fmt, out=y) for p, y in zip(parts, outs, strict=True)]}
+        if m <= MOST_VECTORS:
+            ways["vectors"] = [partial(lookup.gemv, x, *p, fmt, out=y) for p, y in zip(parts, outs, strict=True)]
+        if m > 1:
+            ways["tiles"] = [partial(_multiply_tiles, fmt, x, p, y) for p, y in zip(parts, outs, strict=True)]
+        if m > MOST_VECTORS // 2:
+            ways["dequantize and multiply"] = [partial(_multiply_apart, fmt, numbers, x, p, y) for p, y in zip(parts, outs, strict=True)]
+        if layers:
+            ways["humming-kernels"] = [partial(layer, x) for layer in layers]
+        if dense:
+            ways["cuBLAS, bfloat16 weights"] = [partial(torch.matmul, x, w.t(), out=y) for w, y in zip(dense, outs, strict=False)]
+        timings = {what: describe_timing(measure(calls, rest=m >= 128)) for what, calls in ways.items()}
+        rows.append({"name": f"{fmt}, weights {n} x {k}, {m} rows", "format": fmt, "size": n, "columns": k, "rows": m, "ways": timings})
+        print(f"{rows[-1]['name']:44} " + ", ".join(f"{what} {t['microseconds']:.1f}" for what, t in timings.items()), flush=True)
+        del outs, ways
+    del parts, layers, dense, numbers
+    torch.cuda.empty_cache()
+    return rows
+
+
+def _measure(_: Ceilings) -> dict[str, Any]:
+    formats = ("mxfp4", "nvfp4")
+    square = [row for fmt in formats for shape in SQUARE for row in measure_rows(fmt, shape, ROWS, peers=True)]
+    models = [row for fmt in formats for shape in MODELS for row in measure_rows(fmt, shape, MODEL_ROWS, peers=False)]
+    return {"rows": square, "models": models}
+
+
+def main() -> int:
+    """Measure and write the report."""
+    what = "products of four-bit weights by the number of rows: microseconds of each way and of peers in the same run"
+    return run_command(__doc__, what, list_tile_kernels(), _measure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
