@@ -15,6 +15,7 @@ from mxspec_conformance import Report, check
 from mxspec_conformance.adapters.ggml import _store, _store_q8
 from mxspec_conformance.results.report import Verdict
 
+from tests.pages.findings import list_findings
 from tests.peers.products_peers import FOLDER, FOLDERS, HEAD, WAITING, describe, find_about, list_examples, list_targets, render_packages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,10 +103,16 @@ def test_every_example_has_a_committed_result_and_its_rows(name: str) -> None:
     assert page.endswith("\n\n" + render_packages(name)), (
         "run `python tests/peers/products_peers.py NAME` in an environment with the package"
     )
+    assert all(line.startswith("|") for line in render_packages(name).splitlines()), "a message's lines break the table"
     for path in folder.glob("*.json"):
         document = json.loads(path.read_text("ascii"))
         assert document["about"] == find_about(path.stem)
         assert (ROOT / document["file"]).exists()
+
+
+def test_a_finding_of_a_variant_names_its_variables() -> None:
+    shown = next(shown for shown in list_findings() if shown.finding.target == "gptqmodel-marlin-mxfp4")
+    assert shown.command.startswith("WEIGHTS=mxfp4 mxspec check conformance/examples/gpu/gptqmodel_marlin.py ")
 
 
 def test_no_result_says_where_a_library_is_installed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -302,3 +303,16 @@ def test_wrong_views_have_their_place_in_common(ignored: Callable[[Any], bool], 
 
     report = check(Views(), only="matmul/*/memory", quick=True)
     assert [(r.verdict, r.note) for r in report.requirements] == [(Verdict.FAIL, note)]
+
+
+def test_answers_that_change_are_not_blamed_on_views() -> None:
+    """Where an answer depends on other calls, that views are wrong and dense inputs happen to be right says nothing of views."""
+
+    class Changing(Kernel):
+        def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+            changed = not a.flags.c_contiguous or threading.current_thread() is not threading.main_thread()
+            return super().matmul(np.ascontiguousarray(a) * BFLOAT16(1 + changed), b, out_dtype)
+
+    report = check(Changing(), only="matmul/*/[ms][et]*", quick=True)
+    verdicts = {r.id.rpartition("/")[2]: (r.verdict, r.note) for r in report.requirements}
+    assert verdicts == {"memory": (Verdict.FAIL, ""), "state": (Verdict.FAIL, "")}

@@ -47,7 +47,7 @@ _MOST_PARTS = 6
 def describe_smallest(first: Failure) -> str:
     """What was given, expected and returned, in one line; empty where a call has too many parts for that."""
     given, expected, returned = (", ".join(_list_parts(side)) for side in (first.given, first.expected, first.returned))
-    return f"{given}; expected {expected}; returned {returned}" if given and expected and returned else ""
+    return " ".join(f"{given}; expected {expected}; returned {returned}".split()) if given and expected and returned else ""
 
 
 def _list_parts(side: Mapping[str, Any]) -> Iterator[str]:

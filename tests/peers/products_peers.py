@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,19 +32,19 @@ EXAMPLES = REPORTS.parent / "conformance/examples"
 FOLDERS = {"gpu": REPORTS / "card", "packages": REPORTS / "packages"}
 #: Runs of an example under another value of a variable that it reads: example, what is added to its name, variable, value.
 RUNS = (
-    ("humming-int", "gptq", "METHOD", "gptq"), ("mslk-fp8-block", "slow", "ACCUMULATE", "slow"), ("mslk-fp8-block", "first", "TILES", "first"),
-    ("sglang-act-quant", "ue8m0", "SCALE", "ue8m0"), ("sglang-mxfp8", "tiles", "PLACES", "tiles"), ("torch-scaled-rows", "fast", "FAST", "1"),
+    ("gptqmodel-marlin", "mxfp4", "WEIGHTS", "mxfp4"), ("gptqmodel-marlin", "nvfp4", "WEIGHTS", "nvfp4"), ("humming-fp8", "mx", "KIND", "mx"),
+    ("humming-int", "gptq", "METHOD", "gptq"), ("humming-int", "int8", "METHOD", "int8"), ("mslk-fp8-block", "slow", "ACCUMULATE", "slow"),
+    ("mslk-fp8-block", "first", "TILES", "first"), ("sglang-act-quant", "ue8m0", "SCALE", "ue8m0"),
+    ("sglang-fp8-product", "split", "SPLIT_K", "4"), ("sglang-mxfp8", "tiles", "PLACES", "tiles"),
+    ("tokenspeed-mxfp4", "hopper", "ORDER", "hopper"), ("torch-scaled-grouped", "fast", "FAST", "1"), ("torch-scaled-rows", "fast", "FAST", "1"),
     ("torchao-fp8-groups", "training", "FOR", "training"), ("vllm-awq", "dequantize", "BY", "dequantize"),
     ("vllm-fp8-groups", "columns", "ORDER", "columns"), ("vllm-silu-mul", "ue8m0", "SCALE", "ue8m0"),
 )  # fmt: skip
 VARIABLES = {f"{example}-{word}": (variable, value) for example, word, variable, value in RUNS}
 #: Examples that no card has judged to the end yet.
-WAITING = (
-    "deepgemm-fp8", "deepgemm-grouped", "gptqmodel-marlin", "humming-fp8", "humming-moe", "humming-quantize", "mslk-fp8",
-    "sglang-fp8-product", "sglang-rmsnorm-fp8", "torch-scaled-grouped", "vllm-moe-mxfp8", "vllm-w4a16", "vllm-wna16",
-)  # fmt: skip
+WAITING = ("gptqmodel-marlin-nvfp4", "humming-int-int8", "humming-moe")
 #: Examples that take minutes otherwise: judged at the quick level.
-SLOW = ("pychop-mx", "tt-lang-mxfp4")
+SLOW = ("humming-fp8", "humming-fp8-mx", "pychop-mx", "tt-lang-mxfp4")
 #: Ids of failing calls that are kept.
 _KEPT = 3
 #: Bytes of a first failure, with the operands that give it.
@@ -126,6 +127,8 @@ def _join(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
+#: How often a requirement met an error, which each of them says.
+_COUNT = re.compile(r"^\d+ of \d+ cases: ")
 PACKAGES_HEAD = "| package | operations | what `mxspec check` says | level | fail | seconds |\n|---|---|---|---|---:|---:|"
 
 
@@ -138,7 +141,8 @@ def describe_package(document: Mapping[str, Any]) -> Iterator[str]:
         own = [r for r in judged["requirements"] if r["id"].split("/")[1] == fmt and r["verdict"] not in ("unsupported", "pass", "open")]
         entry = said.get(fmt)
         words = [] if entry is None else [_conclude(entry, bool(own)), *(d for d in entry["deviations"] if not d.startswith("open: "))]
-        words += dict.fromkeys(r["note"] for r in own if r["note"] and not any(r["note"] in word for word in words))
+        notes = (" ".join(_COUNT.sub("", r["note"]).split()) for r in own if not any(r["note"] in word for word in words))
+        words += filter(None, dict.fromkeys(notes))
         operations = dict.fromkeys(r["id"].split("/")[0] for r in judged["requirements"] if r["id"].split("/")[1] == fmt)
         levels = " and ".join(dict.fromkeys(r["level"] for r in own)) or ""
         found.setdefault(

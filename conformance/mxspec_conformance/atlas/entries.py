@@ -57,6 +57,8 @@ class Entry:
     about: str = ""
     #: Of an example: its file in the repository.
     file: str = ""
+    #: What its variables are set to, before a command; empty for none.
+    variables: str = ""
 
     @property
     def name(self) -> str:
@@ -98,13 +100,13 @@ def slug(*parts: str) -> str:
     return "-".join(re.sub(r"[^A-Za-z0-9._]+", "-", part).strip("-") for part in parts)
 
 
-def make_entry(document: Mapping[str, Any], *, source: str, current: bool, about: str = "", file: str = "") -> Entry:
-    """An entry of a result's JSON.
+def make_entry(document: Mapping[str, Any], *, source: str, current: bool, **names: str) -> Entry:
+    """An entry of a result's JSON; names: its `about`, `file` and `variables`.
 
     Raises ValueError for what is no result.
     """
     cleaned = clean(dict(document))
-    return Entry(document=cleaned, report=read_report(cleaned), source=source, current=current, about=about, file=file)
+    return Entry(document=cleaned, report=read_report(cleaned), source=source, current=current, **names)
 
 
 def age(entry: Entry) -> tuple[tuple[int, ...], str]:

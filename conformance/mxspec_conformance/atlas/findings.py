@@ -65,7 +65,7 @@ class Shown:
     @property
     def command(self) -> str:
         """What reproduces it."""
-        return f"mxspec check {self.entry.file or self.finding.target} --only '{self.finding.requirement}'"
+        return f"{self.entry.variables}mxspec check {self.entry.file or self.finding.target} --only '{self.finding.requirement}'"
 
     @property
     def profiles(self) -> tuple[str, ...]:

@@ -81,6 +81,7 @@ def _add(collection: Collection, document: Mapping[str, Any], path: Path, digest
         _add_result(collection, document, path, digests, uses)
     elif schema == PRODUCTS_SCHEMA:
         names = {key: str(document.get(key, "")) for key in ("about", "file")}
+        names["variables"] = "".join(f"{name}={value} " for name, value in document.get("variables", {}).items())
         _add_result(collection, document.get("check"), path, digests, uses, **names)
     elif isinstance(document.get("checks"), list):  # what `run_peers.py` writes of a library
         for result in document["checks"]:

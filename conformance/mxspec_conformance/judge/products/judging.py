@@ -113,7 +113,10 @@ def judge_product(
     mistakes = [explanation] if explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE else []
     first = partial(_first, session, wrong, find_sizes(product, capabilities.product_shapes, few=capabilities.few_shapes), judged, contract)
     requirements = []
+    changing = unsteady is not None or any(tally.topic == "state" and tally.failing for tally in tallies)
     for tally in tallies:
+        if changing:  # then chance decides under which views an answer is wrong
+            tally.views = dict.fromkeys(tally.views, "")
         # What nothing in common explains may have a reason of its own.
         common = bool(tally.failing) and all(explanation in e for e in tally.equals.values())
         own = explanation if common else common_explanation([tally], rank)
