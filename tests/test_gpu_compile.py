@@ -15,13 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from mxspec_gpu import build, kernels, product_kernels, step_kernels
+from mxspec_gpu import build, kernels, product_kernels, step_kernels, tiles
 
 from tests.once import once
 
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
 BLACKWELL = ARCHITECTURES[1:]
-SOURCES = kernels.list_templates() | product_kernels.list_product_templates() | step_kernels.list_step_templates()
+SOURCES = (
+    kernels.list_templates() | product_kernels.list_product_templates() | step_kernels.list_step_templates() | tiles.list_tile_templates()
+)
 TEMPLATES = tuple(SOURCES)
 #: Variants of templates, which two targets are enough for: a minute of compiling else.
 VARIANTS = (
@@ -31,7 +33,13 @@ VARIANTS = (
 COMPILED = tuple(
     (template, arch)
     for template in TEMPLATES
-    for arch in (("sm_90",) if SOURCES[template].arch else ("sm_90", "sm_100a") if any(v in template for v in VARIANTS) else ARCHITECTURES)
+    for arch in (
+        ("sm_90",)
+        if isinstance(SOURCES[template], tiles.TileSource)
+        else ("sm_90", "sm_100a")
+        if any(v in template for v in VARIANTS)
+        else ARCHITECTURES
+    )
 )
 
 #: Template -> instructions that its machine code must hold: on Hopper, and on Blackwell.
@@ -86,7 +94,7 @@ def test_compiles_without_spills(template: str, arch: str, tmp_path: Path) -> No
     assert registers
     assert max(stacks) == 0, f"{template} for {arch} keeps {max(stacks)} bytes of a thread in memory:\n{usage}"
     # Of a kernel with wgmma: as many as all threads of a multiprocessor can have when it starts.
-    assert max(registers) <= (168 if SOURCES[template].arch else 128)
+    assert max(registers) <= (168 if isinstance(SOURCES[template], tiles.TileSource) else 128)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

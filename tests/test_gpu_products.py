@@ -17,6 +17,7 @@ from mxspec.sparsity import Sparsity, decompress
 from mxspec.sparsity.patterns import find_illegal
 from mxspec_gpu import blas, gemv_tunings, product_kernels, products, tiles
 from mxspec_gpu.affine import check_affine, check_contract, gemv_contract
+from mxspec_gpu.arrays import View
 
 from tests.gpu.arithmetic import DTYPES, library, pack
 from tests.gpu.device import bits_of
@@ -167,13 +168,20 @@ def test_tiles_of_a_product() -> None:
     assert [choose(rows, 8192) for rows in (17, 64, 128, 256, 512)] == [
         (32, 128, 2), (64, 128, 2), (128, 128, 2), (128, 256, 2), (128, 256, 1),
     ]  # fmt: skip
-    ways = [
-        (rows, n, products.choose_way(rows, (n, 8192), has_vectors=True, has_tiles=True))
-        for n in (2048, 8192)
-        for rows in (16, 17, 33, 512, 513)
-    ]
-    assert [way for _, n, way in ways if n == 8192] == ["vectors", "tiles", "tiles", "tiles", "numbers"]
-    assert [way for _, n, way in ways if n == 2048] == ["vectors", "tiles", "numbers", "numbers", "numbers"]
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "pointer", "rows"), [(8192, 8192, 0, (17, 512)), (2048, 4096, 0, (17, 32)), (8192, 2880, 0, ()), (8192, 8192, 8, ())]
+)
+def test_rows_that_tiles_take(n: int, k: int, pointer: int, rows: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "find_arch", lambda device: "sm_90")
+    block = get_block("mxfp4")
+    codes = View(pointer, (n, k // 2), (k // 2, 1), "uint8", 0, "torch", None)
+    scales = View(0, (n, k // 32), (k // 32, 1), "uint8", 0, "torch", None)
+    taken = [m for m in range(1, 600) if tiles.is_tiled(m, codes, scales, block)]
+    assert taken == (list(range(rows[0], rows[1] + 1)) if rows else [])
+    monkeypatch.setattr(tiles, "find_arch", lambda device: "sm_100a")
+    assert not tiles.is_tiled(64, codes, scales, block)
 
 
 #: Compute capability 9.0, 8.0, and 8.6 (8.9, 12.0).

@@ -26,11 +26,11 @@ from mxspec_gpu.build import GpuMissingError
 from mxspec_gpu.exact import ExactProduct, Operand, exact_product
 from mxspec_gpu.experts import QuantizedExperts, quantize_experts
 from mxspec_gpu.lookup import embedding, gemv
-from mxspec_gpu.products import gemm
 from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
 from mxspec_gpu.rules import UnsupportedProfileError
 from mxspec_gpu.sparse import sparse_dequantize
 from mxspec_gpu.sparse_gemv import sparse_gemv
+from mxspec_gpu.tiles import gemm
 
 __all__ = [
     "ExactProduct",

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from mxspec.formats import get_block
-from mxspec_gpu import api, lookup, products
+from mxspec_gpu import api, lookup
 from mxspec_gpu.arrays import view_array
 from mxspec_gpu.bench_reports import run_command
 from mxspec_gpu.bench_rows import Row, describe_timing, draw_blocks, draw_values
@@ -19,7 +19,7 @@ from mxspec_gpu.ceilings import Ceilings
 from mxspec_gpu.gemv_tunings import MOST_VECTORS
 from mxspec_gpu.peers import prepare_humming
 from mxspec_gpu.tasks import Shape
-from mxspec_gpu.tiles import list_tile_kernels, multiply_tiles
+from mxspec_gpu.tiles import gemm, list_tile_kernels, multiply_tiles
 from mxspec_gpu.timing import Call, count_sets, import_torch, measure
 
 #: Weights, and the rows of x with each.
@@ -51,7 +51,7 @@ def measure_rows(fmt: str, shape: Shape, numbers_of_rows: tuple[int, ...], *, pe
     rows = []
     for m in numbers_of_rows:
         x, outs = draw_values(m, k), [draw_values(m, n) for _ in parts]
-        ways: dict[str, list[Call]] = {"gemm": [partial(products.gemm, x, *p, fmt, out=y) for p, y in zip(parts, outs, strict=True)]}
+        ways: dict[str, list[Call]] = {"gemm": [partial(gemm, x, *p, fmt, out=y) for p, y in zip(parts, outs, strict=True)]}
         if m <= MOST_VECTORS:
             ways["vectors"] = [partial(lookup.gemv, x, *p, fmt, out=y) for p, y in zip(parts, outs, strict=True)]
         if m > 1:

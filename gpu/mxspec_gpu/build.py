@@ -51,18 +51,10 @@ class KernelSource:
     generated: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: Bytes of shared memory that a launch gives a block, in addition to what the kernel declares.
     shared: int = 0
-    #: The one architecture whose own instructions the kernel uses, such as sm_90a.
-    arch: str = ""
 
     def options(self, arch: str) -> tuple[str, ...]:
         """NVRTC's options."""
-        return (
-            f"-arch={self.arch or arch}",
-            "-std=c++17",
-            *EXACT_ARITHMETIC,
-            "-default-device",
-            *(f"-D{name}={value}" for name, value in self.defines),
-        )
+        return (f"-arch={arch}", "-std=c++17", *EXACT_ARITHMETIC, "-default-device", *(f"-D{name}={value}" for name, value in self.defines))
 
 
 @lru_cache(maxsize=1)

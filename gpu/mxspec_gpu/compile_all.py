@@ -16,6 +16,7 @@ from mxspec_gpu.build import ARCHITECTURES, KernelSource, OldGpuError, cache_fol
 from mxspec_gpu.kernels import LEVELS, list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.step_kernels import list_step_kernels
+from mxspec_gpu.tiles import list_tile_kernels
 
 
 def _build(source: KernelSource, arch: str) -> int:
@@ -44,7 +45,13 @@ def main() -> int:
     parser.add_argument("--arch", nargs="*", default=["sm_90"], choices=ARCHITECTURES)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    sources = [*list_instantiations(LEVELS), *list_expert_kernels(LEVELS), *list_product_kernels(), *list_step_kernels()]
+    sources = [
+        *list_instantiations(LEVELS),
+        *list_expert_kernels(LEVELS),
+        *list_product_kernels(),
+        *list_step_kernels(),
+        *list_tile_kernels(),
+    ]
     for arch in options.arch:
         sizes = build_all(sources, arch, options.jobs)
         refused = f", {sizes.count(0)} refused" if 0 in sizes else ""

@@ -52,15 +52,14 @@ class Kernel:
         base = ctypes.addressof(buffer)
         return buffer, (ctypes.c_void_p * len(self._offsets))(*(base + o for o in self._offsets))
 
-    def launch(self, grid: tuple[int, ...], threads: int, stream: int, *parameters: int) -> None:
-        """Queue the kernel on a stream of the current device. grid: two numbers of blocks, or three."""
+    def launch(self, grid: tuple[int, int], threads: int, stream: int, *parameters: int) -> None:
+        """Queue the kernel on a stream of the current device."""
         local = self._local
         if local.buffer is None:
             local.buffer, local.pointers = self.pack(parameters)
             local.address = ctypes.addressof(local.pointers)
         self._pack.pack_into(local.buffer, 0, *parameters)
-        depth = grid[2] if len(grid) > 2 else 1
-        self.driver.launchKernel(self.handle, grid[0], grid[1], depth, threads, 1, 1, self.source.shared, stream, local.address, 0)
+        self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, self.source.shared, stream, local.address, 0)
 
 
 class Prepared:

@@ -10,7 +10,6 @@ from mxspec_gpu.build import KernelSource
 from mxspec_gpu.gemv_tunings import GemvTuning, list_gemv_tunings
 from mxspec_gpu.kernels import INPUTS, PLAIN_STORE
 from mxspec_gpu.rules import KernelRules, generate_rules
-from mxspec_gpu.tiles import list_tile_kernels, list_tunings, order_kernel, tiles_kernel
 
 #: Threads of a block of `decode_exact`.
 EXACT_THREADS = 256
@@ -168,7 +167,7 @@ def list_product_kernels() -> list[KernelSource]:
     for name, two_level in (("mxfp4", False), ("nvfp4", False), ("nvfp4", True)):
         rules = generate_rules(None, name, two_level=two_level)
         found += [sparse_kernel(rules, output, pairs=pairs, tuning=SparseTuning()) for output in INPUTS for pairs in (False, True)]
-    return list(dict.fromkeys([*found, *list_tile_kernels()]))
+    return list(dict.fromkeys(found))
 
 
 def list_product_templates() -> dict[str, KernelSource]:
@@ -187,7 +186,4 @@ def list_product_templates() -> dict[str, KernelSource]:
         "dequantize_sparse": sparse_kernel(records_rules("mxfp4"), "bfloat16", pairs=False, tuning=SparseTuning()),
         "pack_records": records_kernel(records_rules("mxfp4"), "pack_records"),
         "unpack_records": records_kernel(records_rules("nvfp4"), "unpack_records"),
-        "multiply_tiles-mxfp4": tiles_kernel(BLOCKS["mxfp4"], "bfloat16", list_tunings()[4]),
-        "multiply_tiles-nvfp4": tiles_kernel(BLOCKS["nvfp4"], "float32", list_tunings()[3]),
-        "order_rows": order_kernel(64),
     }

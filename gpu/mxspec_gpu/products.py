@@ -19,7 +19,6 @@ from mxspec_gpu.blas import Scalars, multiply_rows
 from mxspec_gpu.gemv_tunings import MOST_VECTORS
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel
 from mxspec_gpu.lookup import gemv
-from mxspec_gpu.tiles import can_tile, multiply_tiles
 from mxspec_gpu.vectors import take_alpha, take_bias, take_rows
 
 #: Rows of x up to which the weights are multiplied where they lie; see `choose_way`.
@@ -28,9 +27,6 @@ MOST_ROWS = MOST_VECTORS
 _FEW = (
     (1 << 10, 1 << 13, 8), (1 << 10, 1 << 31, 4), (1 << 11, 1 << 31, 16), (1 << 12, 1 << 13, 32), (1 << 12, 1 << 31, 48),
 )  # fmt: skip
-#: Rows of x that tiles are for: more than so many, and by the rows of the weights, at most so many, up to so many.
-_LEAST_TILED = 16
-_MOST_TILED = ((1 << 11, 32), (1 << 31, 512))
 _BIAS = POINTER * 3 + U64 + U32
 
 
@@ -46,8 +42,6 @@ class _Weights:
     vectors: Any
     #: () -> the numbers [N, K].
     numbers: Any
-    #: The format of codes and scales that `multiply_tiles` takes as they lie.
-    tiled: BlockFormat | None = None
 
 
 def _block_weights(codes: Any, scales: Any, block: BlockFormat, scale_layout: str) -> _Weights:
@@ -61,7 +55,6 @@ def _block_weights(codes: Any, scales: Any, block: BlockFormat, scale_layout: st
         (shape[0], k), "bfloat16", views,
         (lambda x, alpha, dtype, out: gemv(x, codes, scales, block, alpha=alpha, dtype=dtype, out=out)) if here else None,
         partial(dequantize, codes, scales, block, scale_layout=scale_layout, dtype="bfloat16"),
-        block if here and can_tile(*views, block) else None,
     )  # fmt: skip
 
 
@@ -81,15 +74,12 @@ def _affine_weights(codes: Any, scales: Any, offsets: Any, fmt: AffineFormat) ->
     )  # fmt: skip
 
 
-def choose_way(rows: int, shape: tuple[int, int], *, has_vectors: bool, has_tiles: bool = False) -> str:
-    """ "vectors", one launch with the weights where they lie; "tiles", the same on Hopper for many rows; or "numbers": dequantized, then
-    cuBLAS; for weights [N, K].
+def choose_way(rows: int, shape: tuple[int, int], *, has_vectors: bool) -> str:
+    """ "vectors", one launch with the weights where they lie, or "numbers": dequantized, then cuBLAS; for weights [N, K].
 
     On an H200 a launch with 64 rows takes less time than dequantizing and a product, two as much or more; of weights with few rows
     fewer (reports/gpu/README.md).
     """
-    if has_tiles and _LEAST_TILED < rows <= next(most for n, most in _MOST_TILED if shape[0] <= n):
-        return "tiles"
     most = next((most for n, k, most in _FEW if shape[0] <= n and shape[1] < k), MOST_ROWS)
     return "vectors" if has_vectors and rows <= most else "numbers"
 
@@ -107,8 +97,7 @@ def gemm(
     Returns [N] or [M, N] in x's library. A weight is its code times its scale rounded to x's dtype (exact for four-bit elements
     but beyond its largest number), or the affine value under `affine_gemv`'s contract; sums are float32. Up to 64 rows (fewer
     where the weights have 4096 rows or less) are multiplied by the weights where they lie, more by cuBLAS after `dequantize`; a bias is added to
-    float32 sums, and their sum is rounded once. On compute capability 9.0 tensor cores take more than 16 rows and weights of a multiple of
-    128 columns as they lie. A row's result does not depend on other rows.
+    float32 sums, and their sum is rounded once.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
     is_affine = isinstance(fmt, AffineFormat) or (isinstance(fmt, str) and fmt.startswith("int"))
@@ -141,16 +130,8 @@ def gemm(
     check_apart([("out", *target.range)], [(name, *v.range) for name, v in [*sources, *([("bias", added)] if added else [])]])
     if not (n and rows):
         return out
-    way = choose_way(rows, (n, k), has_vectors=weights.vectors is not None, has_tiles=weights.tiled is not None)
-    if way == "vectors":
+    if choose_way(rows, (n, k), has_vectors=weights.vectors is not None) == "vectors":
         _multiply_vectors(view, weights, alpha, added, target, wanted)
-        return out
-    if way == "tiles":
-        assert weights.tiled is not None
-        codes_view, scales_view = weights.views
-        multiply_tiles(
-            view, codes_view, scales_view, weights.tiled, target, alpha=(pointer, bits), bias=0 if added is None else added.pointer
-        )  # fmt: skip
         return out
     numbers = view_array(weights.numbers(), "numbers")
     stream = current_stream(view.library, device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -12,13 +11,11 @@ import pytest
 import mxspec
 import mxspec_gpu
 from mxspec.affine import AffineFormat, Offset
-from mxspec_gpu.arrays import view_array
 from mxspec_gpu.products import MOST_ROWS
-from mxspec_gpu.tiles import list_tunings, multiply_tiles
 
 from tests.gpu.arithmetic import DTYPES, pack
 from tests.gpu.compare import LAYOUTS, lay_out, message_of
-from tests.gpu.device import LIBRARIES, Array, Guarded, Tally, bits_of, cp, import_torch, is_hopper, require_gpu, to_gpu, to_host
+from tests.gpu.device import LIBRARIES, Array, Guarded, Tally, bits_of, cp, import_torch, require_gpu, to_gpu, to_host
 from tests.gpu.products import draw_affine, draw_codes, expect_affine, pack_codes
 
 pytestmark = pytest.mark.gpu
@@ -105,65 +102,6 @@ def test_any_numbers(fmt: str, tally: Tally) -> None:
         tally.require(bool((np.abs(to_host(out) - want) <= bound).all()), f"{fmt} {m}: beyond the bound")
         tally.compared += m * n
         tally.require(guarded.intact(), f"{fmt} {m}: wrote outside its output")
-
-
-@pytest.mark.skipif(not is_hopper(), reason="wgmma is Hopper's")
-@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
-def test_tiles(fmt: str, tally: Tally) -> None:
-    """Every tuning, ragged on all sides: sums that no order rounds, with alpha and bias; and each code under each scale byte."""
-    block = mxspec.BLOCKS[fmt]
-    rng = np.random.default_rng(5)
-    for m, n, k in ((1, 130, 128), (33, 300, 640), (64, 512, 1024), (129, 257, 384), (200, 136, 2048)):
-        codes = rng.integers(0, 16, (n, k), np.uint8)
-        scales = rng.integers(*((126, 129) if block.scale.name == "e8m0" else (0x30, 0x41)), (n, k // block.k), np.uint8)
-        weights = mxspec.dequantize(codes, scales, fmt, dtype=np.float32).astype(np.float64)
-        x, bias = rng.integers(-4, 5, (m, k)).astype(BF16), rng.integers(-9, 10, n)
-        want = x.astype(np.float64) @ weights.T * 0.5 + bias
-        views = [view_array(to_gpu(a), "a") for a in (x, pack_codes(codes, fmt), scales)]
-        for tuning, kind in product(list_tunings(), (BF16, np.float32)):
-            guarded = Guarded((m * n * np.dtype(kind).itemsize,))
-            out = guarded.arrays[0].view(kind).reshape(m, n)
-            added = to_gpu(bias.astype(kind))
-            multiply_tiles(
-                *views, block, view_array(out, "out"), alpha=(0, 0x3F000000), bias=view_array(added, "bias").pointer, tuning=tuning
-            )
-            tally.equal(bits_of(to_host(out)), bits_of(want.astype(np.float32).astype(kind)), f"{fmt} {m} x {n} x {k}, {tuning}")
-            tally.require(guarded.intact(), f"{fmt} {tuning}: wrote outside its output")
-    # Every code under every scale byte, one number of x alone in each row.
-    scales = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 128 // block.k, axis=1)
-    codes = np.tile(np.arange(16, dtype=np.uint8), (256, 8))
-    want = mxspec.dequantize(codes, scales if block.k == 32 else scales & 0x7F, fmt, dtype=np.float32)[:, :16].T
-    views = [view_array(to_gpu(a), "a") for a in (np.eye(16, 128).astype(BF16), pack_codes(codes, fmt), scales)]
-    # A weight that is NaN, or infinite in bfloat16, makes all sums of its row NaN.
-    lost = ~np.isfinite(want.astype(BF16).astype(np.float32)).all(axis=0)
-    for tuning in list_tunings():
-        out = cp().zeros((16, 256), np.float32)
-        multiply_tiles(*views, block, view_array(out, "out"), alpha=(0, 0x3F800000), bias=0, tuning=tuning)
-        found = to_host(out)
-        tally.equal(np.isnan(found), np.broadcast_to(lost, found.shape), f"{fmt} NaN, {tuning}")
-        tally.equal(found[:, ~lost], want[:, ~lost], f"{fmt} values, {tuning}")
-
-
-@pytest.mark.skipif(not is_hopper(), reason="wgmma is Hopper's")
-def test_tiles_give_the_same_bits(tally: Tally) -> None:
-    """In 1,000 calls, on two streams, and whatever other rows hold."""
-    codes, scales = draw_codes("mxfp4", 512, 4096, 1)
-    arrays = to_gpu(pack_codes(codes, "mxfp4")), to_gpu(scales)
-    x = np.random.default_rng(2).standard_normal((96, 4096)).astype(BF16)
-    first = to_host(mxspec_gpu.gemm(to_gpu(x), *arrays, "mxfp4", dtype="float32"))
-    given, other = to_gpu(x), cp().cuda.Stream(non_blocking=True)
-    cp().cuda.get_current_stream().synchronize()
-    kept = []
-    for i in range(1000):
-        with other if i % 2 else cp().cuda.Stream.null:
-            kept.append(mxspec_gpu.gemm(given, *arrays, "mxfp4", dtype="float32"))
-        if len(kept) == 100:
-            cp().cuda.runtime.deviceSynchronize()
-            for y in kept:
-                tally.equal(bits_of(to_host(y)), bits_of(first), f"call {i}")
-            kept.clear()
-    x[1:] = np.inf
-    tally.equal(to_host(mxspec_gpu.gemm(to_gpu(x), *arrays, "mxfp4", dtype="float32"))[0], first[0], "beside infinities")
 
 
 def test_streams_and_graphs(tally: Tally) -> None:
