@@ -60,17 +60,30 @@ def test_an_unchanged_target_answers_from_the_cache_and_a_changed_one_does_not(t
     assert (code, "from the cache" in said) == (1, True), said
 
 
-def test_what_is_loaded_from_elsewhere_is_not_kept(tmp_path: Path) -> None:
+def test_a_module_from_elsewhere_is_looked_at_too(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
     write_kernel(tmp_path / "there")
     (tmp_path / "here/k.py").write_text(f"import sys\nsys.path.insert(0, {str(tmp_path / 'there')!r})\n{KERNEL}", "utf-8")
     only = ("--ci", "k.py", "--only", "quantize/mxfp4/mixture")
+    assert run(tmp_path / "here", *only)[0] == 0
     code, said = run(tmp_path / "here", *only)
-    assert code == 0
-    assert "not kept for the next run: it has loaded" in said
+    assert (code, "from the cache" in said) == (0, True), said
     write_kernel(tmp_path / "there", WRONG)
     assert run(tmp_path / "here", *only)[0] == 1
+
+
+def test_what_cannot_tell_its_files_or_failed_by_accident_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    on_card = report_of(("exact", "pass"))
+    on_card.environment["device"] = "NVIDIA H100"
+    for report, files, reason in (
+        (report_of(("exact", "timeout")), [], "may not come again"), (on_card, [], "NVIDIA H100"), (report_of(("exact", "pass")), None, "does not tell"),
+    ):  # fmt: skip
+        memory = open_memory([], {}, [], [])
+        memory.loaded = files
+        assert reason in memory.keep([report], [])
+        assert memory.recall() is None
 
 
 def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

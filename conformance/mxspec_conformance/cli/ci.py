@@ -9,6 +9,7 @@ import os
 import platform
 import shlex
 import shutil
+import site
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +28,11 @@ from mxspec_vectors.files import write_file
 #: The folder of what is kept, in the current one; a runner may keep it between runs.
 FOLDER = Path(".mxspec_cache")
 #: Folders that hold nothing of a target.
-_SKIPPED = {".git", "__pycache__", FOLDER.name, ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".nox", ".tox"}
+_SKIPPED = {".git", "__pycache__", FOLDER.name, ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".nox", ".tox", ".cache"}
 #: Files and bytes that are read for a digest; a folder with more is judged each time.
 MAX_FILES, MAX_BYTES = 20_000, 300 << 20
+#: Libraries by which a process reaches a card.
+_DRIVERS = ("libcuda.so", "libamdhip64.so", "libhsa-runtime64.so", "libze_loader.so")
 #: Variables on which an answer may depend.
 _VARIABLES = ("PYTHON", "MXSPEC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "TORCH", "TRITON_", "OMP_", "LD_", "JAX_", "XLA_")
 
@@ -51,7 +54,6 @@ class Memory:
     reason: str = ""
     #: What the target's process has loaded; None: it does not tell.
     loaded: list[str] | None = None
-    results: list[dict[str, Any]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -71,6 +73,8 @@ class Memory:
             document = json.loads(self.file.read_bytes())
             if document["digest"] != self.digest or self.reason:
                 return None
+            if any(_digest_file(Path(path)) != digest for path, digest in document["elsewhere"].items()):
+                return None
             self.lost = [str(text) for text in document["lost"]]
             return [read_report(result) for result in document["results"]]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -83,7 +87,8 @@ class Memory:
             self.begin()
             reason = self.reason or ("a file has changed during the run" if self.digest != before else "")
         if not reason:
-            document = {"digest": self.digest, "lost": list(lost), "results": [r.as_dict() for r in reports]}
+            elsewhere = self._list_elsewhere()
+            document = {"digest": self.digest, "elsewhere": elsewhere, "lost": list(lost), "results": [r.as_dict() for r in reports]}
             try:
                 self.file.parent.mkdir(exist_ok=True)
                 write_file(self.file.parent / ".gitignore", b"*\n")
@@ -101,10 +106,18 @@ class Memory:
                 return f"it ran on {device}, whose driver has no digest"
         if self.loaded is None:
             return "this target does not tell which files it has loaded"
-        installed = [Path(p).resolve() for p in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, "/usr/lib", "/lib")]
-        known = (*self.roots, *installed)
-        outside = [p for p in map(Path, self.loaded) if p.is_absolute() and not any(root in (p, *p.parents) for root in known)]
-        return f"it has loaded {outside[0]}, which is outside of {self.roots[0]}" if outside else ""
+        if drivers := [path for path in self.loaded if path.rpartition("/")[2].startswith(_DRIVERS)]:
+            return f"it has loaded {drivers[0]}, the driver of a card"
+        return ""
+
+    def _list_elsewhere(self) -> dict[str, str]:
+        """The digests of the files that the target has loaded and that no other digest covers: modules and libraries of elsewhere."""
+        installed = _list_prefixes()
+        paths = [p for p in map(Path, self.loaded or ()) if p.is_file() and not any(root in p.parents for root in installed)]
+        return {str(p): _digest_file(p) for p in paths if not self._has_digest(p)}
+
+    def _has_digest(self, path: Path) -> bool:
+        return any(root in path.parents and _SKIPPED.isdisjoint(path.relative_to(root).parts) for root in self.roots)
 
 
 def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequence[Path], written: Sequence[Path]) -> Memory:
@@ -121,12 +134,16 @@ def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequen
         for piece in _list_installed():
             found.update(piece)
         for path in _list_files((*roots, *_list_programs(targets), *read), {p.resolve() for p in written}):
-            found.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(path.read_bytes()).digest())
+            found.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _digest_file(path).encode("ascii"))
         return found.hexdigest()
 
     memory = Memory(FOLDER / f"{name}.json", digest, roots)
     memory.begin()
     return memory
+
+
+def _digest_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _list_variables() -> list[tuple[str, str]]:
@@ -152,15 +169,18 @@ def _list_programs(targets: Sequence[str]) -> Iterator[Path]:
                 yield Path(found)
 
 
+def _list_prefixes() -> tuple[Path, ...]:
+    """The folders whose files an installation owns, so that its records hold their digests."""
+    own = [site.getusersitepackages(), *(sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib"))]
+    return tuple(Path(p).resolve() for p in own + [sys.prefix] * (sys.prefix != sys.base_prefix))
+
+
 def _list_sources() -> Iterator[Path]:
     """Folders from which modules are imported and that no installation owns: PYTHONPATH, and what is installed as editable."""
-    for entry in sys.path:
-        if (
-            entry
-            and Path(entry).is_dir()
-            and not any(Path(p).resolve() in (Path(entry).resolve(), *Path(entry).resolve().parents) for p in (sys.prefix, sys.base_prefix))
-        ):
-            yield Path(entry)
+    installed = _list_prefixes()
+    for path in (Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()):
+        if not any(root in (path, *path.parents) for root in installed):
+            yield path
     for each in distributions():
         origin = json.loads(each.read_text("direct_url.json") or "{}")
         if origin.get("dir_info", {}).get("editable"):
