@@ -11,6 +11,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from mxspec_conformance.cli.ci import find_line, list_annotations, open_memory
+from mxspec_conformance.cli.init import write_template
 from mxspec_conformance.results.baseline import BaselineError, apply_list, read_list, render_list
 from mxspec_conformance.results.report import Report, Requirement, Verdict, read_report
 
@@ -120,6 +121,13 @@ def test_what_was_named_and_not_judged_is_exit_code_2(tmp_path: Path) -> None:
     assert code == 2
     assert "k: nvfp4 is not judged" in " ".join(said.split())
     assert run(tmp_path, "--ci", "k.py", "--profile", "mx-floor", "--format", "mxfp4")[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["dequantizer", "product", "layout"])
+def test_what_rounds_nothing_needs_no_profile(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(write_template(kind, "numpy", Path("k.py")), "utf-8")
+    code, said = run(tmp_path, "--ci", "k.py")
+    assert code == 0, said
 
 
 def test_without_a_profile_nothing_is_green(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from mxspec_conformance.judge.wanted import Wanted
 from mxspec_conformance.results.conclusion import NO_ANSWER
 from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import write_files
@@ -287,13 +288,19 @@ def _list_not_judged(report: Report, formats: Sequence[str], *, whole: bool, nea
     """What was named, and has no verdict. whole: what the target lists counts as named; nearest: a profile has to be named too."""
     name = report.target["name"]
     capabilities = report.target["capabilities"]
-    listed = [str(f) for key in ("formats", "products") for f in capabilities.get(key, ())] if whole and not formats else []
+    listed = (
+        [*capabilities.get("formats", ()), *(parse_product(p).name for p in capabilities.get("products", ()))]
+        if whole and not formats
+        else []
+    )
     for each in (*formats, *listed):
-        own = [r for r in report.requirements if each in r.id]
+        own = [r for r in report.requirements if r.format == each or any(f"{side}-".startswith(f"{each}-") for side in r.format.split("@"))]
         if (own or whole) and all(r.verdict is Verdict.UNSUPPORTED for r in own):
             notes = "; ".join(dict.fromkeys(r.note for r in own if r.note)) or "no requirement of it was judged"
             yield f"{name}: {each} is not judged: {notes}; name with --format what the target is to be judged in"
-    if found := dict.fromkeys(f.judged_against for f in report.formats if nearest and f.chosen == "nearest" and NO_ANSWER not in f.causes):
+    judged = {r.format for r in report.requirements if r.operation in ("quantize", "scale") and r.verdict is not Verdict.UNSUPPORTED}
+    chosen = [f for f in report.formats if f.format in judged and f.chosen == "nearest" and NO_ANSWER not in f.causes]
+    if nearest and (found := dict.fromkeys(f.judged_against for f in chosen)):
         claim = ", ".join(map(repr, found))
         yield (
             f"{name} names no profile, so that a change of its rule would be judged by another one; write PROFILE = {claim} in it, "
