@@ -81,10 +81,23 @@ def test_what_cannot_tell_its_files_or_failed_by_accident_is_not_kept(tmp_path: 
     for report, files, reason in (
         (report_of(("exact", "timeout")), [], "may not come again"), (on_card, [], "NVIDIA H100"), (report_of(("exact", "pass")), None, "does not tell"),
     ):  # fmt: skip
-        memory = open_memory([], {}, [], [])
-        memory.loaded = files
+        memory = open_memory(["k.py"], {}, [], [])
+        if files is not None:
+            memory.learn(files)
         assert reason in memory.keep([report], [])
         assert memory.recall() is None
+    memory.learn(["/usr/lib/libcuda.so.1"])
+    assert "the driver of a card" in memory.keep([report_of(("exact", "pass"))], [])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 1}', '{"digest": "D", "elsewhere": [], "lost": [], "results": []}'])
+def test_a_damaged_cache_is_no_answer(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    memory = open_memory([], {}, [], [])
+    assert memory.keep([report_of(("exact", "pass"))], []) == ""
+    assert memory.recall() is not None
+    memory.file.write_text(text.replace("D", memory.digest), "utf-8")
+    assert memory.recall() is None
 
 
 def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def check(
             judged = check_several(
                 opened, jobs, profile=judged_by, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
                 total_timeout=total_timeout, quick=bool(quick), data=data, progress=progress, begun=begun.append,
-                **({} if memory is None or len(targets) > 1 else {"loaded": memory.learn}),
+                **({} if memory is None else {"loaded": memory.learn}),
             )  # fmt: skip
             for each in judged:
                 found.append(each)  # noqa: PERF402  # an interrupt leaves what is there

@@ -15,6 +15,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import distributions
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -52,8 +53,9 @@ class Memory:
     digest: str = ""
     #: Why nothing is kept; empty: it is.
     reason: str = ""
-    #: What the target's process has loaded; None: it does not tell.
-    loaded: list[str] | None = None
+    #: Targets of the run, and what the process of each has loaded, of those that tell.
+    targets: int = 1
+    loaded: list[Sequence[str]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
@@ -64,8 +66,8 @@ class Memory:
             self.reason = str(error)
 
     def learn(self, files: Sequence[str]) -> None:
-        """Take the files that the target's process has loaded."""
-        self.loaded = list(files)
+        """Take the files that the process of a target has loaded."""
+        self.loaded.append(files)
 
     def recall(self) -> list[Report] | None:
         """The reports of the earlier run; None where there is none, or something has changed."""
@@ -77,7 +79,7 @@ class Memory:
                 return None
             self.lost = [str(text) for text in document["lost"]]
             return [read_report(result) for result in document["results"]]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def keep(self, reports: Sequence[Report], lost: Sequence[str]) -> str:
@@ -104,16 +106,16 @@ class Memory:
             device = str(report.environment.get("device", "cpu"))
             if device != "cpu":
                 return f"it ran on {device}, whose driver has no digest"
-        if self.loaded is None:
-            return "this target does not tell which files it has loaded"
-        if drivers := [path for path in self.loaded if path.rpartition("/")[2].startswith(_DRIVERS)]:
+        if len(self.loaded) < self.targets:
+            return "a target does not tell which files it has loaded"
+        if drivers := [path for files in self.loaded for path in files if path.rpartition("/")[2].startswith(_DRIVERS)]:
             return f"it has loaded {drivers[0]}, the driver of a card"
         return ""
 
     def _list_elsewhere(self) -> dict[str, str]:
         """The digests of the files that the target has loaded and that no other digest covers: modules and libraries of elsewhere."""
         installed = _list_prefixes()
-        paths = [p for p in map(Path, self.loaded or ()) if p.is_file() and not any(root in p.parents for root in installed)]
+        paths = [p for p in map(Path, sorted({*chain(*self.loaded)})) if p.is_file() and not any(root in p.parents for root in installed)]
         return {str(p): _digest_file(p) for p in paths if not self._has_digest(p)}
 
     def _has_digest(self, path: Path) -> bool:
@@ -137,7 +139,7 @@ def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequen
             found.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _digest_file(path).encode("ascii"))
         return found.hexdigest()
 
-    memory = Memory(FOLDER / f"{name}.json", digest, roots)
+    memory = Memory(FOLDER / f"{name}.json", digest, roots, targets=len(targets))
     memory.begin()
     return memory
 
@@ -237,7 +239,8 @@ def _annotate(kind: str, text: str, file: str = "", operation: str = "") -> str:
     """https://docs.github.com/actions/reference/workflow-commands; a command ends with its line, a property with a comma."""
     given = {"title": "mxspec"}
     if file and Path(file).is_file():
-        here = Path(os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or None)).as_posix()
+        path, root = Path(file).resolve(), Path(os.environ.get("GITHUB_WORKSPACE") or ".").resolve()
+        here = (path.relative_to(root) if root in path.parents else path).as_posix()
         given = {"file": here, "line": str(find_line(Path(file), operation)), **given}
     properties = ",".join(f"{key}={_escape(value).replace(':', '%3A').replace(',', '%2C')}" for key, value in given.items())
     return f"::{kind} {properties}::{_escape(clean_text(text))}"
