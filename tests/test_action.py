@@ -46,7 +46,11 @@ def run_action(folder: Path, **given: str) -> tuple[int, str]:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mxspec_conformance "$@"\n', "utf-8")
     program.chmod(0o755)
     environment: dict[str, Any] = os.environ | {f"MX_{name.upper()}": given.get(name, default) for name, default in inputs.items()}
-    environment |= {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(folder / "summary.md")}
+    environment |= {
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "GITHUB_ACTIONS": "true",
+    }
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -68,7 +72,8 @@ def test_the_step_ends_as_the_verdict(tmp_path: Path, text: str, given: dict[str
     (tmp_path / "my_kernel.py").write_text(text, "utf-8")
     ended, said = run_action(tmp_path, target="my_kernel.py", **given)
     assert ended == code, said
-    assert ("::error title=mxspec::No profile" in said) == (code == 2)
+    assert ("names no profile" in said) == (code == 2)
+    assert ("::error file=my_kernel.py,line=4,title=mxspec::quantize mxfp4: elements are rounded" in said) == (text == WRONG), said
     for name in ("mxspec.json", "mxspec-junit.xml", "mxspec-badge.json", "summary.md"):
         assert (tmp_path / name).stat().st_size
 

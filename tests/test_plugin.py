@@ -94,6 +94,24 @@ def test_the_ini_file_can_name_all(pytester: pytest.Pytester, kernel: Path) -> N
     pytester.runpytest_inprocess().assert_outcomes(passed=4, xfailed=1)
 
 
+@pytest.mark.parametrize(
+    ("listed", "kernel_text", "outcomes"),
+    [
+        ("decode/e2m1/code", KERNEL, {"passed": 4, "xfailed": 1}),
+        ("decode/e2m1/code", RIGHT, {"passed": 4, "failed": 1}),
+        ("decode/e2m1/kode", KERNEL, {"passed": 4, "failed": 1}),
+    ],
+)  # fmt: skip
+def test_what_the_baseline_lists_is_a_strict_xfail(
+    pytester: pytest.Pytester, listed: str, kernel_text: str, outcomes: dict[str, int]
+) -> None:
+    (pytester.path / "kernel.py").write_text(kernel_text, "utf-8")
+    (pytester.path / "known.txt").write_text(f"{listed}\n", "utf-8")
+    result = pytester.runpytest_inprocess("--mxspec-target", "kernel.py", "--mxspec-baseline", "known.txt")
+    result.assert_outcomes(**outcomes)
+    assert ("the baseline lists decode/e2m1/kode, which matches nothing" in result.stdout.str()) == (listed == "decode/e2m1/kode")
+
+
 def test_a_waiver_is_a_strict_xfail(pytester: pytest.Pytester, kernel: Path) -> None:
     waivers = write_waivers(pytester.path)
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers, "-rx")

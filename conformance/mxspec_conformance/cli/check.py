@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -28,22 +30,34 @@ from mxspec_conformance.cli.parameters import (
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
 from mxspec_conformance.judge.wanted import Wanted
+from mxspec_conformance.results.conclusion import NO_ANSWER
 from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.errors import TargetError
+from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import write_files
 from mxspec_vectors.topics import Level
 
+if TYPE_CHECKING:
+    from mxspec_conformance.cli.ci import Memory
+
 
 @click.command(cls=FileCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=TARGET)
-@click.option("--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one.")
+@click.option(
+    "--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one, which 'nearest' requests."
+)
 @click.option("--format", "formats", multiple=True, type=BLOCK_FORMAT, help="Only this format; repeatable.")
 @click.option(
     "--only", "globs", multiple=True, metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'; repeatable."
 )
-@click.option("--quick", is_flag=True, help="Run a reduced case set with the same mutation score.")
+@click.option("--quick/--full", default=None, help="Run a reduced case set with the same mutation score, or all; default: all.")
+@click.option(
+    "--ci",
+    is_flag=True,
+    help="For CI: --quick unless --full, kept while no file changes; JUnit, annotations on GitHub, exit code 2 for whatever was not judged.",
+)
 @click.option(
     "--data", "data_files", multiple=True, type=INPUT, metavar="FILE",
     help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
@@ -55,12 +69,15 @@ from mxspec_vectors.topics import Level
     show_default=True,
     help="The least binding level that sets the exit code: must, should, contract; open counts what is left open too.",
 )
-@click.option("--baseline", "baseline_file", type=INPUT_FILE, help="An earlier --json result: fail only on what is new.")
+@click.option(
+    "--baseline", "baseline_file", type=INPUT_FILE, help="A list of ids that fail, or an earlier --json result: fail only on what is new."
+)
+@click.option("--write-baseline", "new_baseline", type=OUTPUT_FILE, help="Write the list of ids that fail, or renew it.")
 @click.option("--waivers", "waiver_file", type=INPUT_FILE, help="TOML file of known failures; see docs/reports.md.")
 @click.option("--write-waivers", "new_waivers", type=OUTPUT_FILE, help="Write a new waiver file for the current failures.")
 @click.option("--json", "json_file", type=PRINTED_FILE, help="Write the result as JSON; '-' prints it.")
 @click.option("--html", type=OUTPUT_FILE, callback=need_jinja2, help="Write a self-contained HTML report.")
-@click.option("--junit", type=OUTPUT_FILE, help="Write a JUnit XML report.")
+@click.option("--junit", type=OUTPUT_FILE, help="Write a JUnit XML report; with --ci by default mxspec-junit.xml.")
 @click.option("--markdown", type=OUTPUT_FILE, help="Write a Markdown report.")
 @click.option("--badge", type=OUTPUT_FILE, help="Write JSON for a shields.io endpoint badge.")
 @click.option("--missing-calls", type=OUTPUT_FILE, help="For a results file: write the calls that it does not answer, as a bundle.")
@@ -81,9 +98,11 @@ def check(
     profile: str | None,
     formats: tuple[str, ...],
     globs: tuple[str, ...],
-    quick: bool,
+    quick: bool | None,
+    ci: bool,
     level: str,
     baseline_file: Path | None,
+    new_baseline: Path | None,
     data_files: tuple[Path, ...],
     waiver_file: Path | None,
     new_waivers: Path | None,
@@ -105,12 +124,14 @@ def check(
     A target is a known library, a Python file or module, a shared library, a program ('cmd:PROGRAM ARGUMENTS') or a results
     file (.json, .jsonl); see docs/targets.md. A target is code that is run; see SECURITY.md.
 
+    With --ci what the target lists counts as named, and a profile has to be named by it or by --profile.
+
     Exit code: 0 if all supported requirements of --level and above pass, are open, waived, or known to --baseline; 1 if not;
-    2 if a target could not be judged.
+    2 if a target, or anything that was named, could not be judged.
     """
     from mxspec_conformance.judge.impact import normal_data
     from mxspec_conformance.judge.several import check_several
-    from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
+    from mxspec_conformance.results.baseline import BaselineError, apply_baseline, apply_list, read_baseline, read_list, render_list
     from mxspec_conformance.results.waivers import WaiverError, apply_waivers, read_waivers, render_waivers
     from mxspec_conformance.transports.opening import RESULTS_SUFFIXES
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
@@ -120,16 +141,38 @@ def check(
         fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
-        earlier = None if baseline_file is None else read_baseline(baseline_file)
+        listed = None if baseline_file is None else read_list(baseline_file)
+        earlier = None if baseline_file is None or listed is not None else read_baseline(baseline_file)
     except (WaiverError, BaselineError) as error:
         fail(str(error))
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
+    if len(targets) > 1 and (listed is not None or new_baseline is not None):
+        fail("a list of ids is of one target; run `mxspec check` for each, with a list of its own")
     if not all(map(str.strip, globs)):
         fail("--only is empty; name requirements, such as 'quantize/mxfp4/*', or leave it out to judge all")
-    only = " ".join(globs) or None
+    only, partial_run = " ".join(globs) or None, bool(globs or formats)
     reports: list[Report] = []
     lost: list[str] = []
+    memory: Memory | None = None
+    judged_by = None if profile == "nearest" else profile
+    if ci:
+        from mxspec_conformance.cli.ci import open_memory
+
+        quick, junit = quick is not False, junit or Path("mxspec-junit.xml")
+        outputs = tuple(p for p in (json_file, html, junit, markdown, badge, new_waivers, new_baseline, missing_calls) if p is not None)
+        options = {
+            "quick": quick, "profile": profile, "formats": formats, "globs": globs, "level": level, "data": data_files, "in_process": in_process,
+            "timeouts": (timeout, total_timeout), "day": today if waiver_file is not None else None, "waivers": waiver_file,
+            "baseline": baseline_file,
+        }  # fmt: skip
+        memory = open_memory(targets, options, tuple(p for p in (waiver_file, baseline_file, *data_files) if p is not None), outputs)
+    paths = {"html": html, "junit": junit, "markdown": markdown, "badge": badge}
+    finish = partial(
+        _finish, targets=targets, paths=paths, json_file=json_file, waiver_file=waiver_file, failures=failures, verbose=verbose, ci=ci
+    )
+    if memory is not None and not any((new_waivers, new_baseline, missing_calls)) and (kept := memory.recall()) is not None:
+        finish(kept, memory.lost, {}, note=f"from the cache, {memory.file}: no file has changed")
     data = (normal_data(), *map(read_data, data_files))
     opened: list[Any] = [ResultsFile(spec) if missing_calls is not None else spec for spec in targets]
     found: list[Report | TargetError] = []
@@ -137,8 +180,9 @@ def check(
     try:
         with show_progress(f"judging {', '.join(targets)}") as progress:
             judged = check_several(
-                opened, jobs, profile=profile, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
-                total_timeout=total_timeout, quick=quick, data=data, progress=progress, begun=begun.append,
+                opened, jobs, profile=judged_by, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
+                total_timeout=total_timeout, quick=bool(quick), data=data, progress=progress, begun=begun.append,
+                **({} if memory is None else {"loaded": memory.learn}),
             )  # fmt: skip
             for each in judged:
                 found.append(each)  # noqa: PERF402  # an interrupt leaves what is there
@@ -146,10 +190,12 @@ def check(
         _show_stopped(targets, found, begun, printed=str(json_file) != "-")
         code = stopped.code if isinstance(stopped, Stopped) else 128 + signal.SIGINT
         files = any((json_file, html, junit, markdown, badge, new_waivers))
-        fail(_tell_stopped(targets, found, quick=quick, files=files), code=code)
+        fail(_tell_stopped(targets, found, quick=bool(quick), files=files), code=code)
     for report in found:
         if isinstance(report, TargetError):
             if len(targets) == 1:
+                if ci:
+                    _annotate([], targets, [str(report)], waiver_file, err=str(json_file) == "-")
                 raise report
             lost.append(str(report))  # the others have verdicts
             continue
@@ -178,17 +224,36 @@ def check(
             lost.append(
                 f"{report.target['name']}: {names} has no requirement of level {level}, so nothing of it is judged; use --level contract"
             )
-        if earlier is not None and baseline_file is not None:
+        if new_baseline is not None:
+            try:
+                new_list = render_list(report, new_baseline, partial=partial_run)
+            except BaselineError as error:
+                fail(str(error))
+        if listed is not None:
+            apply_list(report, listed, partial=partial_run)
+        elif earlier is not None and baseline_file is not None:
             try:
                 apply_baseline(report, earlier, baseline_file)
             except BaselineError as error:
                 fail(str(error))
+        lost += _list_not_judged(report, formats, whole=ci and not globs, nearest=ci and profile is None)
+    contents = {} if new_waivers is None or new_text is None else {new_waivers: new_text.encode("utf-8")}
+    if new_baseline is not None:
+        contents[new_baseline] = new_list.encode("utf-8")
+    reason = "" if memory is None else memory.keep(reports, lost)
+    finish(reports, lost, contents, note=f"not kept for the next run: {reason}" if reason else "")
+
+
+def _finish(
+    reports: Sequence[Report], lost: Sequence[str], contents: dict[Path, bytes], *, targets: Sequence[str], paths: Mapping[str, Path | None],
+    json_file: Path | None, waiver_file: Path | None, failures: int | None, verbose: bool, ci: bool, note: str,
+) -> NoReturn:  # fmt: skip
+    """Write the files, show what there is, and end with the exit code."""
     results = [r.as_dict() for r in reports]
     text = json.dumps(results[0] if len(targets) == 1 else results, indent=1) + "\n"
-    contents = _render(results, html=html, junit=junit, markdown=markdown, badge=badge)
-    if new_waivers is not None and new_text is not None:
-        contents[new_waivers] = new_text.encode("utf-8")
-    if json_file is not None and str(json_file) != "-":
+    contents = _render(results, **paths) | contents
+    printed = str(json_file) == "-"
+    if json_file is not None and not printed:
         contents[json_file] = text.encode("ascii")
     problem: OSError | None = None
     try:  # before anything is printed: the reader of the output may stop
@@ -196,15 +261,51 @@ def check(
     except OSError as error:
         problem = error
     with until_closed():
-        if str(json_file) == "-":
+        if printed:
             click.echo(text, nl=False)
         else:
             _show(reports, make_console(), 2 if failures is None else failures, brief=failures is None and not verbose)
+            if note:
+                click.echo(note)
     if problem is not None:
         raise problem
+    if ci:
+        _annotate(reports, targets, lost, waiver_file, err=printed)
     for message in lost:
         click.echo(f"mxspec: {clean_text(message)}", err=True)
     raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
+
+
+def _annotate(reports: Sequence[Report], targets: Sequence[str], lost: Sequence[str], waiver_file: Path | None, *, err: bool) -> None:
+    from mxspec_conformance.cli.ci import list_annotations
+
+    if os.environ.get("GITHUB_ACTIONS"):
+        for line in list_annotations(reports, targets, lost, waiver_file):
+            click.echo(line, err=err)
+
+
+def _list_not_judged(report: Report, formats: Sequence[str], *, whole: bool, nearest: bool) -> Iterator[str]:
+    """What was named, and has no verdict. whole: what the target lists counts as named; nearest: a profile has to be named too."""
+    name = report.target["name"]
+    capabilities = report.target["capabilities"]
+    listed = (
+        [*capabilities.get("formats", ()), *(parse_product(p).name for p in capabilities.get("products", ()))]
+        if whole and not formats
+        else []
+    )
+    for each in (*formats, *listed):
+        own = [r for r in report.requirements if r.format == each or any(f"{side}-".startswith(f"{each}-") for side in r.format.split("@"))]
+        if (own or whole) and all(r.verdict is Verdict.UNSUPPORTED for r in own):
+            notes = "; ".join(dict.fromkeys(r.note for r in own if r.note)) or "no requirement of it was judged"
+            yield f"{name}: {each} is not judged: {notes}; name with --format what the target is to be judged in"
+    judged = {r.format for r in report.requirements if r.operation in ("quantize", "scale") and r.verdict is not Verdict.UNSUPPORTED}
+    chosen = [f for f in report.formats if f.format in judged and f.chosen == "nearest" and NO_ANSWER not in f.causes]
+    if nearest and (found := dict.fromkeys(f.judged_against for f in chosen)):
+        claim = ", ".join(map(repr, found))
+        yield (
+            f"{name} names no profile, so that a change of its rule would be judged by another one; write PROFILE = {claim} in it, "
+            "or pass --profile ('nearest' accepts whichever is nearest)"
+        )
 
 
 def _explain_nothing(report: Report, unsupported: Sequence[Requirement], wanted: Wanted) -> str:

@@ -53,6 +53,7 @@ def check(
     data: Sequence[Data] | None = None,
     progress: Progress = lambda _: None,
     begun: Callable[[Report], None] = lambda _: None,
+    loaded: Callable[[Sequence[str]], None] | None = None,
 ) -> Report:
     """Judge a target bit for bit by the golden vectors. This is `mxspec check`.
 
@@ -72,6 +73,7 @@ def check(
             on it.
         progress: Called with a word about each step.
         begun: Called with the report that is about to be filled, format by format: what it holds at an interrupt was judged.
+        loaded: Called at the end with the files that the target's process has loaded; not where a target cannot tell.
 
     Returns:
         Every requirement with its verdict, and for each format the profile, the behaviour and the deviations found.
@@ -87,7 +89,9 @@ def check(
         profile = find_any_profile(profile).id
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(selection or (quick_selection() if quick else EVERY_CASE)):
-        return _run(session, target, profile, formats, only, progress, begun, quick=quick, data=(normal_data(),) if data is None else data)
+        return _run(
+            session, target, profile, formats, only, progress, begun, loaded, quick=quick, data=(normal_data(),) if data is None else data
+        )
 
 
 def _not_judged(identifier: str) -> Requirement:
@@ -99,7 +103,7 @@ def _not_judged(identifier: str) -> Requirement:
 
 def _run(
     session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
-    begun: Callable[[Report], None], *, quick: bool, data: Sequence[Data],
+    begun: Callable[[Report], None], loaded: Callable[[Sequence[str]], None] | None, *, quick: bool, data: Sequence[Data],
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
@@ -145,6 +149,8 @@ def _run(
         with suppress(CallError):  # only Python targets have this call
             if changes := clean_text(str(session.call("float_environment"))):
                 report.environment["float_environment"] = changes
+            if loaded is not None:
+                loaded(session.call("loaded_files").splitlines())
         if only is not None:
             report.details["only"] = only
             for result in report.formats:

@@ -19,15 +19,15 @@ from mxspec_conformance.targets.errors import TargetError, without_frames
 def check_several(targets: Sequence[Any], jobs: int = 1, **options: Any) -> Iterator[Report | TargetError]:
     """A report for each target, in their order; an error for those that do not load.
 
-    jobs: so many are judged at a time, each by a process of its own; 1: here. options: of `check`. With several jobs `progress` and
-    `begun` are not called, and targets have to be paths or names.
+    jobs: so many are judged at a time, each by a process of its own; 1: here. options: of `check`. With several jobs `progress`,
+    `begun` and `loaded` are not called, and targets have to be paths or names.
 
     Raises what `check` raises of its own arguments.
     """
     if jobs <= 1 or len(targets) <= 1:
         yield from map(partial(_check_one, options=options), targets)
         return
-    options = {name: value for name, value in options.items() if name not in ("progress", "begun")}
+    options = {name: value for name, value in options.items() if name not in ("progress", "begun", "loaded")}
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(jobs, len(targets)), initializer=_begin) as pool:  # what is left at an interrupt is ended
         yield from pool.imap(partial(_check_one, options=options), targets)

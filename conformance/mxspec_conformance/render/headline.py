@@ -16,6 +16,11 @@ _MOST_NAMED = 3
 
 def list_headlines(report: Report) -> list[str]:
     """Sentences on what counts as wrong, each with the operation and formats that it is of; none where nothing counts."""
+    return [f"{operation} {formats}: {sentence}" for operation, formats, sentence in find_headlines(report)]
+
+
+def find_headlines(report: Report) -> list[tuple[str, str, str]]:
+    """Operation, formats and sentence of what counts as wrong."""
     found: dict[tuple[str, str], list[Requirement]] = {}
     for r in list_unmet(report):
         if report.counts_as_wrong(r):
@@ -26,7 +31,7 @@ def list_headlines(report: Report) -> list[str]:
     for (operation, name), group in found.items():
         for sentence in _list_sentences(group, results.get(name) if operation == "quantize" else None):
             alike.setdefault((operation, sentence), []).append(name)
-    return [f"{operation} {_name(formats)}: {sentence}" for (operation, sentence), formats in alike.items()]
+    return [(operation, _name(formats), sentence) for (operation, sentence), formats in alike.items()]
 
 
 def _name(formats: Sequence[str]) -> str:
@@ -46,7 +51,7 @@ def _list_sentences(group: Sequence[Requirement], result: FormatResult | None) -
     if wrong:
         yield _describe(wrong[0], result)
     if stale := [r for r in group if r.verdict is Verdict.STALE_WAIVER]:
-        yield f"{stale[0].topic} passes, although a waiver lists it; take it out of the file"
+        yield f"{stale[0].topic} passes, although a list of known failures names it; take it out of the file"
 
 
 def _describe(first: Requirement, result: FormatResult | None) -> str:

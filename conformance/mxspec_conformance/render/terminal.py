@@ -371,10 +371,12 @@ def _list_tail(report: Report) -> list[Text]:
         ))  # fmt: skip
     if report.baseline is not None:
         b = report.baseline
-        lines.append(Text(f"compared with the baseline of version {b.version}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
+        whose = f" of version {b.version}" if b.version else ""
+        lines.append(Text(f"compared with the baseline{whose}: {len(b.known)} known, {len(b.new)} new, {len(b.gone)} gone"))
         if b.level:
             lines.append(Text(explain_level("the baseline", b.level, report.level)))
         lines += [Text(f"  new: {name}", style="bold red") for name in b.new]
+        lines += [Text(f"  the baseline lists {name}, which matches nothing", style="yellow") for name in b.unmatched]
     nearest = sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes})
     if nearest:
         lines.append(Text(f"nearest profile used: PROFILE = {nearest[0]!r} in the target makes any other fail"))

@@ -1,13 +1,26 @@
-"""A baseline: an earlier result; compared with it only new failures make a run fail."""
+"""A baseline: an earlier result, or a list of the ids that fail; compared with it only new failures make a run fail.
+
+A list is a text file in the user's repository, one id a line, as test suites keep their expected failures. It knows no counts, so that
+the quick and the full level share one. `full` after an id: it fails at the full level alone.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mxspec_conformance.results.report import GOOD, Baseline, Report, read_report
-from mxspec_vectors.reading import read_json
+from mxspec_conformance.results.report import FULL, GOOD, QUICK, Baseline, Report, Verdict, read_report
+from mxspec_vectors.reading import UnreadableFile, read_json, read_regular
+
+#: Bytes of a list of ids.
+MAX_BYTES = 1 << 20
+_ENTRY = re.compile(rf"\s*(?P<id>[^\s/#]+/[^\s/#]+/[^\s/#]+)(?:\s+(?P<level>{FULL}))?\s*(?:#.*)?")
+_HEAD = (
+    "# What fails today: a requirement a line. One that passes now makes the run fail: delete its line.\n"
+    "# full after an id: it fails at the full level alone. mxspec check TARGET --write-baseline FILE renews the list.\n"
+)
 
 
 class BaselineError(ValueError):
@@ -48,3 +61,71 @@ def apply_baseline(report: Report, earlier: Sequence[Report], path: Path) -> Non
         new=[r.id for r in bad if r.id not in known], gone=sorted(set(failed) - {r.id for r in bad}),
         level="" if before.level == report.level else before.level,
     )  # fmt: skip
+
+
+def read_list(path: Path) -> dict[str, str] | None:
+    """Id -> the level at which alone it fails, or nothing, of a list of ids; None where the file is JSON.
+
+    Raises BaselineError, naming the line, for what is neither.
+    """
+    try:
+        text = read_regular(path, MAX_BYTES).decode("utf-8")
+    except FileNotFoundError:
+        raise BaselineError(f"{path} does not exist; `mxspec check TARGET --write-baseline {path}` writes one") from None
+    except UnicodeDecodeError:
+        raise BaselineError(f"{path} is neither a list of ids nor JSON") from None
+    except UnreadableFile as error:
+        raise BaselineError(str(error)) from None
+    if text.lstrip()[:1] in ("{", "["):
+        return None
+    entries: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _ENTRY.fullmatch(line)
+        if found is not None:
+            entries[found["id"]] = found["level"] or ""
+        elif line.partition("#")[0].strip():
+            raise BaselineError(
+                f"{path}, line {number}: {line.strip()[:80]!r}; write an id such as quantize/mxfp4/tie-even, then full or nothing"
+            )
+    return entries
+
+
+def apply_list(report: Report, entries: Mapping[str, str], *, partial: bool = False) -> None:
+    """Note in a report which of its failures a list has; what the list has and passes becomes a stale waiver, which fails.
+
+    partial: a part of the target was requested, so that ids which match nothing are no mistake.
+    """
+    judged = {r.id: r for r in report.requirements if r.verdict is not Verdict.UNSUPPORTED}
+    # With fewer cases what fails at the full level alone may pass, or not be there.
+    due = {i for i, level in entries.items() if not (level == FULL and report.level == QUICK)}
+    known = [i for i in entries if i in judged and judged[i].verdict is not Verdict.PASS]
+    gone = [i for i in entries if i in due and i in judged and i not in known]
+    new = [r.id for r in report.requirements if r.verdict not in GOOD and r.id not in known]
+    for name in gone:
+        judged[name].verdict, judged[name].note = Verdict.STALE_WAIVER, "passes, and the baseline lists it"
+    unmatched = [] if partial else [i for i in entries if i in due and i not in judged]
+    report.baseline = Baseline(version="", vectors="", known=known, new=new, gone=gone, unmatched=unmatched)
+
+
+def render_list(report: Report, path: Path, *, partial: bool = False) -> str:
+    """The list of a report's failures. Lines and comments of an earlier list stay where what they name still fails, was not
+    judged by a run of a part, or fails at the full level alone in a quick run.
+
+    Raises BaselineError where the file is there and is no list.
+    """
+    old = path.read_text("utf-8") if path.exists() and read_list(path) is not None else ""
+    if path.exists() and not old and path.stat().st_size:
+        raise BaselineError(f"{path} is JSON, a result; name another file for the list of ids")
+    failing = [r.id for r in report.requirements if report.counts_as_wrong(r)]
+    judged = {r.id for r in report.requirements if r.verdict is not Verdict.UNSUPPORTED}
+    lines, kept = [], set()
+    for line in old.splitlines(keepends=True):
+        entry = _ENTRY.fullmatch(line.rstrip("\n"))
+        full = entry is not None and entry["level"] == FULL
+        if entry is None or entry["id"] in failing or (partial and entry["id"] not in judged) or (full and report.level == QUICK):
+            if full and entry is not None and report.level == QUICK and entry["id"] in failing:  # it fails at both
+                line = re.sub(rf"(\s*\S+)\s+{FULL}\b", r"\1", line, count=1)
+            lines.append(line if line.endswith("\n") else f"{line}\n")
+            kept |= {entry["id"]} if entry is not None else set()
+    mark = f" {FULL}" if report.level == FULL else ""
+    return ((old and "".join(lines)) or _HEAD) + "".join(f"{i}{mark}\n" for i in failing if i not in kept)

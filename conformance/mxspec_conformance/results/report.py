@@ -37,7 +37,7 @@ class Verdict(StrEnum):
     TIMEOUT = "timeout"
     #: It fails, and a waiver lists it.
     WAIVED = "waived"
-    #: It passes although a waiver lists it, which counts as a failure.
+    #: It passes although a waiver or a baseline's list names it, which counts as a failure.
     STALE_WAIVER = "stale waiver"
 
 
@@ -201,6 +201,8 @@ class Baseline:
     gone: list[str] = field(default_factory=list)
     #: The level of the earlier result, where it is not this one's; empty otherwise.
     level: str = ""
+    #: Of a list of ids: those that no judged requirement has.
+    unmatched: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -289,7 +291,11 @@ class Report:
             "formats": [_format_dict(f) for f in self.formats],
             "requirements": [_requirement_dict(r) for r in self.requirements],
             **({"exit_level": self.exit_level.value} if self.exit_level is not Level.CONTRACT else {}),
-            **({"baseline": {k: v for k, v in asdict(self.baseline).items() if v or k != "level"}} if self.baseline is not None else {}),
+            **(
+                {"baseline": {k: v for k, v in asdict(self.baseline).items() if v or k not in ("level", "unmatched")}}
+                if self.baseline is not None
+                else {}
+            ),
             **({"waivers": self.waivers} if self.waivers else {}),
             **({"details": self.details} if self.details else {}),
         }

@@ -73,5 +73,6 @@ CHECKS: dict[str, Callable[[Arguments, Options, Any], bool]] = {
     "trimmed": lambda args, _, value: value is None or _is_array(value, Expected("codes", np.uint8, args[0].shape)),
     "wrote": lambda _args, _, value: isinstance(value, bool),
     "float_environment": lambda _args, _, value: isinstance(value, str),
+    "loaded_files": lambda _args, _, value: isinstance(value, str),
     "timed": lambda _args, _, value: isinstance(value, float),
 }

@@ -28,6 +28,7 @@ from mxspec_conformance.targets.forms import MOST, TargetArray, find_stray_scale
 from mxspec_conformance.targets.interface import OPERATIONS, Call, Form, Operation, Shape
 from mxspec_conformance.targets.laying_out import hand_over_data
 from mxspec_conformance.targets.operand_words import UNPACKED
+from mxspec_conformance.targets.surroundings import list_loaded
 
 #: Times as long as on an idle machine that something may take on a busy one.
 _BUSY = 8
@@ -250,6 +251,10 @@ class Marshaller:
     def _call_float_environment(self) -> str:
         """What of this process's floating-point environment is not the default, which the target has changed."""
         return describe_changes()
+
+    def _call_loaded_files(self) -> str:
+        """Files of this process's modules and native libraries, a line each."""
+        return list_loaded()
 
     def _call_wrote(self, function: str, *args: Any, **kwargs: Any) -> bool:
         """Whether a call wrote into its input."""

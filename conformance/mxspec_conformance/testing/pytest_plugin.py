@@ -10,7 +10,7 @@ imported where the option is not given.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--mxspec-format", action="append", metavar="FORMAT", help="Only this block format; repeatable.")
     group.addoption("--mxspec-quick", action="store_true", help="Only the quick level's cases, as `mxspec check --quick`.")
     group.addoption("--mxspec-waivers", metavar="FILE", help="TOML file of known failures.")
+    group.addoption("--mxspec-baseline", metavar="FILE", help="List of the ids that fail, as `mxspec check --write-baseline` writes it.")
     group.addoption("--mxspec-json", metavar="FILE", help="Write the result, as `mxspec check --json` does.")
     group.addoption("--mxspec-timeout", type=float, default=60.0, metavar="SECONDS", help="What one call may take.")
     parser.addini("mxspec_target", "targets to judge, one a line", type="linelist")
     parser.addini("mxspec_profile", "profile to judge against")
     parser.addini("mxspec_quick", "whether to use the quick level's cases alone", type="bool")
     parser.addini("mxspec_waivers", "TOML file of known failures")
+    parser.addini("mxspec_baseline", "list of the ids that fail")
 
 
 class MxspecFailure(Exception):
@@ -50,9 +52,10 @@ class MxspecFailure(Exception):
 class Run:
     """One target: what it offers, and, once a test requested it, what the judge found."""
 
-    def __init__(self, spec: str, config: pytest.Config, waivers: Sequence[Waiver] | None) -> None:
+    def __init__(self, spec: str, config: pytest.Config, waivers: Sequence[Waiver] | None, listed: Mapping[str, str] | None) -> None:
         self._spec = spec
         self._waivers = waivers
+        self._listed = listed
         self._options: dict[str, Any] = {
             "profile": _option(config, "profile"),
             "formats": config.getoption("mxspec_format"),
@@ -102,6 +105,7 @@ class Run:
         Raises MxspecFailure where the target could not be judged at all.
         """
         from mxspec_conformance.judge.check import check
+        from mxspec_conformance.results.baseline import apply_list
         from mxspec_conformance.results.waivers import apply_waivers
         from mxspec_conformance.targets.errors import TargetError
 
@@ -115,11 +119,18 @@ class Run:
                 raise MxspecFailure(self._error) from error
             if self._waivers is not None:
                 apply_waivers(self._report, self._waivers, today=_today())
+            if self._listed is not None:
+                apply_list(self._report, self._listed, partial=bool(self._options["formats"]))
         return self._report
 
     def find(self, identifier: str) -> Requirement | None:
         """A requirement by its id; None if nothing of the kind was judged."""
         return next((r for r in self.judge().requirements if r.id == identifier), None)
+
+    def knows(self, requirement: Requirement) -> bool:
+        """Whether the baseline lists what fails."""
+        baseline = self.judge().baseline
+        return baseline is not None and requirement.id in baseline.known
 
     def list_stale(self) -> list[str]:
         """Ids of waivers that are stale already: they have ended, or concern nothing that will be judged."""
@@ -172,7 +183,8 @@ class MxspecItem(_Quiet):
         self.user_properties.append(("mxspec_level", r.level))
         if r.verdict is Verdict.OPEN and not beyond:
             pytest.skip(f"open: {r.note or r.text}")
-        if r.verdict in (Verdict.WAIVED, Verdict.STALE_WAIVER):
+        excused = r.verdict in (Verdict.WAIVED, Verdict.STALE_WAIVER) or self.run.knows(r)
+        if excused and not beyond:
             reason = _reason(self.run.judge(), r)
             self.add_marker(pytest.mark.xfail(reason=reason, strict=True, raises=MxspecFailure))
         words = [beyond] * bool(beyond)
@@ -187,7 +199,9 @@ class MxspecItem(_Quiet):
 
         if self.name != self.run.planned[-1]:
             return ""
-        found = [r for r in self.run.judge().requirements if r.id not in self.run.planned and r.verdict not in GOOD]
+        found = [
+            r for r in self.run.judge().requirements if r.id not in self.run.planned and r.verdict not in GOOD and not self.run.knows(r)
+        ]
         return "\n\n".join(f"{r.id} was not foreseen, and is not met\n{_describe(r)}" for r in found)
 
 
@@ -234,7 +248,7 @@ def _reason(report: Report, requirement: Requirement) -> str:
     for waiver in report.waivers:
         if requirement.id in waiver["requirements"]:
             return f"{waiver['reason']} ({waiver['link']}, until {waiver['expires']})"
-    return "waived"
+    return "the baseline lists it"
 
 
 def _option(config: pytest.Config, name: str) -> Any:
@@ -248,13 +262,21 @@ def _open_runs(config: pytest.Config, *, describe: bool) -> list[Run]:
     """
     if _RUNS in config.stash:
         return config.stash[_RUNS]
+    from mxspec_conformance.results.baseline import BaselineError, read_list
     from mxspec_conformance.results.waivers import read_waivers
     from mxspec_conformance.targets.errors import TargetError
 
     try:
         path = _option(config, "waivers")
         waivers = None if path is None else read_waivers(config.rootpath / path)
-        runs = [Run(target, config, waivers) for target in _option(config, "target") or ()]
+        known = _option(config, "baseline")
+        listed = None if known is None else read_list(config.rootpath / known)
+        targets = _option(config, "target") or ()
+        if known is not None and (listed is None or len(targets) > 1):
+            raise BaselineError(
+                f"{known} has to be a list of ids of one target, not {'JSON' if listed is None else f'{len(targets)} targets'}"
+            )
+        runs = [Run(target, config, waivers, listed) for target in targets]
         handed = getattr(config, "workerinput", {}).get("mxspec_results")
         for run, document in zip(runs, json.loads(handed) if handed else (), strict=bool(handed)):
             run.take(document)
@@ -306,6 +328,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         documents = [run.judge().as_dict() for run in runs if run.is_judged]
         text = json.dumps(documents[0] if len(documents) == 1 else documents, indent=1) + "\n"
         write_file(Path(path), text.encode("ascii"))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Warn of ids in a baseline that no requirement has."""
+    for run in config.stash.get(_RUNS, []):
+        baseline = run.judge().baseline if run.is_judged else None
+        for name in () if baseline is None else baseline.unmatched:
+            terminalreporter.write_line(f"mxspec: the baseline lists {name}, which matches nothing", yellow=True)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

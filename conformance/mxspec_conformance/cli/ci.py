@@ -1,0 +1,264 @@
+"""`check --ci`: results that are kept while nothing changes, and annotations that GitHub shows at a line."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import site
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import distributions
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from mxspec_conformance.render.headline import find_headlines
+from mxspec_conformance.results.environment import describe_machine
+from mxspec_conformance.results.report import STALE_STATES, Report, Verdict, read_report
+from mxspec_conformance.targets.texts import clean_text
+from mxspec_vectors.files import write_file
+
+#: The folder of what is kept, in the current one; a runner may keep it between runs.
+FOLDER = Path(".mxspec_cache")
+#: Folders that hold nothing of a target.
+_SKIPPED = {".git", "__pycache__", FOLDER.name, ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".nox", ".tox", ".cache"}
+#: Files and bytes that are read for a digest; a folder with more is judged each time.
+MAX_FILES, MAX_BYTES = 20_000, 300 << 20
+#: Libraries by which a process reaches a card.
+_DRIVERS = ("libcuda.so", "libamdhip64.so", "libhsa-runtime64.so", "libze_loader.so")
+#: Variables on which an answer may depend.
+_VARIABLES = ("PYTHON", "MXSPEC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "TORCH", "TRITON_", "OMP_", "LD_", "JAX_", "XLA_")
+
+
+class _TooMuch(Exception):
+    """More files than are read for a digest."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """The result of an earlier run with the same arguments, if no file has changed that it can depend on."""
+
+    file: Path
+    #: Computes the digest of all that the result can depend on.
+    compute: Callable[[], str]
+    roots: tuple[Path, ...]
+    digest: str = ""
+    #: Why nothing is kept; empty: it is.
+    reason: str = ""
+    #: Targets of the run, and what the process of each has loaded, of those that tell.
+    targets: int = 1
+    loaded: list[Sequence[str]] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Compute the digest before the target runs."""
+        try:
+            self.digest = self.compute()
+        except (_TooMuch, OSError) as error:
+            self.reason = str(error)
+
+    def learn(self, files: Sequence[str]) -> None:
+        """Take the files that the process of a target has loaded."""
+        self.loaded.append(files)
+
+    def recall(self) -> list[Report] | None:
+        """The reports of the earlier run; None where there is none, or something has changed."""
+        try:
+            document = json.loads(self.file.read_bytes())
+            if document["digest"] != self.digest or self.reason:
+                return None
+            if any(_digest_file(Path(path)) != digest for path, digest in document["elsewhere"].items()):
+                return None
+            self.lost = [str(text) for text in document["lost"]]
+            return [read_report(result) for result in document["results"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def keep(self, reports: Sequence[Report], lost: Sequence[str]) -> str:
+        """Write a result down, for the next run; why not, where that would not be safe."""
+        before, reason = self.digest, self.reason or self._distrust(reports)
+        if not reason:
+            self.begin()
+            reason = self.reason or ("a file has changed during the run" if self.digest != before else "")
+        if not reason:
+            elsewhere = self._list_elsewhere()
+            document = {"digest": self.digest, "elsewhere": elsewhere, "lost": list(lost), "results": [r.as_dict() for r in reports]}
+            try:
+                self.file.parent.mkdir(exist_ok=True)
+                write_file(self.file.parent / ".gitignore", b"*\n")
+                write_file(self.file, json.dumps(document).encode("ascii"))
+            except OSError as error:
+                reason = str(error)
+        return reason
+
+    def _distrust(self, reports: Sequence[Report]) -> str:
+        if any(r.verdict in (Verdict.ERROR, Verdict.TIMEOUT) for report in reports for r in report.requirements):
+            return "an error or a timeout may not come again"
+        for report in reports:
+            device = str(report.environment.get("device", "cpu"))
+            if device != "cpu":
+                return f"it ran on {device}, whose driver has no digest"
+        if len(self.loaded) < self.targets:
+            return "a target does not tell which files it has loaded"
+        if drivers := [path for files in self.loaded for path in files if path.rpartition("/")[2].startswith(_DRIVERS)]:
+            return f"it has loaded {drivers[0]}, the driver of a card"
+        return ""
+
+    def _list_elsewhere(self) -> dict[str, str]:
+        """The digests of the files that the target has loaded and that no other digest covers: modules and libraries of elsewhere."""
+        installed = _list_prefixes()
+        paths = [p for p in map(Path, sorted({*chain(*self.loaded)})) if p.is_file() and not any(root in p.parents for root in installed)]
+        return {str(p): _digest_file(p) for p in paths if not self._has_digest(p)}
+
+    def _has_digest(self, path: Path) -> bool:
+        return any(root in path.parents and _SKIPPED.isdisjoint(path.relative_to(root).parts) for root in self.roots)
+
+
+def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequence[Path], written: Sequence[Path]) -> Memory:
+    """What an earlier run with these options left.
+
+    read: further files on which the result depends. written: files that the run writes, which do not count.
+    """
+    roots = tuple(dict.fromkeys(path.resolve() for path in (*map(_find_root, targets), *_list_sources())))
+    name = hashlib.sha256(repr((targets, sorted(options.items()))).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    known = repr((sys.version, platform.platform(), describe_machine(), _list_variables()))
+
+    def digest() -> str:
+        found = hashlib.sha256(f"{name}{known}".encode("utf-8", "surrogateescape"))
+        for piece in _list_installed():
+            found.update(piece)
+        for path in _list_files((*roots, *_list_programs(targets), *read), {p.resolve() for p in written}):
+            found.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _digest_file(path).encode("ascii"))
+        return found.hexdigest()
+
+    memory = Memory(FOLDER / f"{name}.json", digest, roots, targets=len(targets))
+    memory.begin()
+    return memory
+
+
+def _digest_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _list_variables() -> list[tuple[str, str]]:
+    return sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
+
+
+def _find_root(target: str) -> Path:
+    """The repository of a target's file, or the folder that the file is in; of another target the current folder's."""
+    folder = Path(target).resolve().parent if Path(target).is_file() else Path.cwd()
+    return next((p for p in (folder, *folder.parents) if (p / ".git").exists()), folder)
+
+
+def _list_programs(targets: Sequence[str]) -> Iterator[Path]:
+    """The files that a target's command names."""
+    for target in targets:
+        with_program = target.startswith("cmd:")
+        try:
+            words = shlex.split(target.removeprefix("cmd:"), posix=os.name != "nt") if with_program else [target]
+        except ValueError:
+            continue
+        for word in words:
+            if found := (shutil.which(word) if with_program else None) or (word if Path(word).is_file() else None):
+                yield Path(found)
+
+
+def _list_prefixes() -> tuple[Path, ...]:
+    """The folders whose files an installation owns, so that its records hold their digests."""
+    own = [site.getusersitepackages(), *(sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib"))]
+    return tuple(Path(p).resolve() for p in own + [sys.prefix] * (sys.prefix != sys.base_prefix))
+
+
+def _list_sources() -> Iterator[Path]:
+    """Folders from which modules are imported and that no installation owns: PYTHONPATH, and what is installed as editable."""
+    installed = _list_prefixes()
+    for path in (Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()):
+        if not any(root in (path, *path.parents) for root in installed):
+            yield path
+    for each in distributions():
+        origin = json.loads(each.read_text("direct_url.json") or "{}")
+        if origin.get("dir_info", {}).get("editable"):
+            yield Path(unquote(urlsplit(origin["url"]).path))
+
+
+def _list_installed() -> Iterator[bytes]:
+    """What is installed: the records of all distributions, which hold a digest of each file."""
+    for each in sorted(distributions(), key=lambda d: str(d.locate_file("")) + str(d.metadata["Name"])):
+        yield f"\0{each.metadata['Name']} {each.version}\0{each.read_text('RECORD') or ''}".encode()
+
+
+def _list_files(roots: Sequence[Path], written: set[Path]) -> Iterator[Path]:
+    """The regular files under some roots in a fixed order, each once.
+
+    Raises _TooMuch.
+    """
+    seen: set[Path] = set()
+    size = 0
+    for root in roots:
+        for folder, below, names in os.walk(root, followlinks=True) if root.is_dir() else [(str(root.parent), [], [root.name])]:
+            here = Path(folder).resolve()
+            if here in seen and root.is_dir():
+                below.clear()
+                continue
+            seen.add(here)
+            below[:] = sorted(n for n in below if n not in _SKIPPED and not Path(folder, n, "pyvenv.cfg").exists())
+            for path in (Path(folder, name) for name in sorted(names)):
+                if path.resolve() in written or path.resolve() in seen or not path.is_file():
+                    continue
+                seen.add(path.resolve())
+                size += path.stat().st_size
+                if len(seen) > MAX_FILES or size > MAX_BYTES:
+                    raise _TooMuch(f"{root} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB")
+                yield path
+
+
+def list_annotations(reports: Sequence[Report], targets: Sequence[str], lost: Sequence[str], waivers: Path | None) -> list[str]:
+    """Workflow commands of GitHub: an error for each sentence on what is wrong, at the line of the target's function."""
+    lines = []
+    for report in reports:
+        file = next((t for t in targets if len(targets) == 1 or Path(t).stem == report.target["name"]), "")
+        for operation, formats, sentence in find_headlines(report):
+            lines.append(_annotate("error", f"{operation} {formats}: {sentence}", file, operation))
+        for waiver in report.waivers:
+            if waiver["state"] in STALE_STATES:
+                lines.append(_annotate("error", f"stale waiver {waiver['id']}: {waiver['state']}", str(waivers or "")))
+        for name in () if report.baseline is None else report.baseline.unmatched:
+            lines.append(_annotate("warning", f"the baseline lists {name}, which matches nothing"))
+    return [*lines, *(_annotate("error", text, targets[0]) for text in lost)]
+
+
+def _annotate(kind: str, text: str, file: str = "", operation: str = "") -> str:
+    """https://docs.github.com/actions/reference/workflow-commands; a command ends with its line, a property with a comma."""
+    given = {"title": "mxspec"}
+    if file and Path(file).is_file():
+        path, root = Path(file).resolve(), Path(os.environ.get("GITHUB_WORKSPACE") or ".").resolve()
+        here = (path.relative_to(root) if root in path.parents else path).as_posix()
+        given = {"file": here, "line": str(find_line(Path(file), operation)), **given}
+    properties = ",".join(f"{key}={_escape(value).replace(':', '%3A').replace(',', '%2C')}" for key, value in given.items())
+    return f"::{kind} {properties}::{_escape(clean_text(text))}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def find_line(file: Path, function: str) -> int:
+    """The line on which a Python file defines a function, or gives it a value; 1 where it does not."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return 1
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function:
+            return node.lineno
+        if isinstance(node, ast.Assign) and any(isinstance(name, ast.Name) and name.id == function for name in ast.walk(node)):
+            return node.lineno
+    return 1
