@@ -32,16 +32,24 @@ def report_of(*entries: tuple[str, str, str, int], name: str = "k", vectors: str
 @pytest.mark.parametrize("failing", ["must", "should", "contract"])
 @pytest.mark.parametrize("level", list(Level))
 def test_levels_set_the_exit_code(failing: str, level: Level) -> None:
-    report = report_of(("quantize/mxfp4/exact", failing, "fail", 1), ("quantize/mxfp4/nan", "open", "pass", 0))
+    entries = ("quantize/mxfp4/exact", failing, "fail", 1), ("quantize/mxfp4/axis", "must", "pass", 0)
+    report = report_of(*entries, ("quantize/mxfp4/nan", "open", "pass", 0))
     report.exit_level = level
     assert report.exit_code == int(NUMBERS[failing] <= level.rank)
 
 
 def test_what_is_open_counts_at_level_open_alone() -> None:
-    report = report_of(("quantize/mxfp4/nan", "open", "open", 3))
+    report = report_of(("quantize/mxfp4/nan", "open", "open", 3), ("quantize/mxfp4/axis", "must", "pass", 0))
     for level in Level:
         report.exit_level = level
         assert report.exit_code == int(level is Level.OPEN)
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_level_of_which_a_format_has_nothing_is_no_pass(level: Level) -> None:
+    report = report_of(("quantize/mxfp4/axis", "contract", "pass", 0))
+    report.exit_level = level
+    assert report.exit_code == (2 if level.rank < NUMBERS["contract"] else 0)
 
 
 def test_only_what_is_new_fails(tmp_path: Path) -> None:
