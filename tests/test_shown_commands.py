@@ -27,6 +27,7 @@ EXCLUDED = {
     r"ggml-c|auto-round|compressed-tensors --only|torch|microxcaling|quark|modelopt --only|fouroversix|ggml-products|-cuda|mlir|mxspec_gpu": (
         "a library or a chip that is not here"
     ),
+    r"conformance/examples/(?:gpu|packages)/": "libraries that are not here",
     r"kit tosa|kit onnx": "a package that is not here",
     r"lightx2v_target\.py$": "the library",
     r"\.\/libmykernel|cmd:\.\/my_test|cmd:node|mypackage": "the reader's own code",
@@ -77,13 +78,17 @@ def quantize_affine(x, fmt):
 
 def prepare(folder: Path, page: str) -> None:
     """The files that pages name."""
-    (folder / "my_kernel.py").write_text(MODEL if page == "docs/fuzzing.md" else readme_target(), "utf-8")
+    kernel = MODEL if page == "docs/fuzzing.md" else readme_target()
+    # In CI a rule is named.
+    claim = 'PROFILE = "mx-floor"\n' if "--ci" in (ROOT / page).read_text("utf-8") else ""
+    (folder / "my_kernel.py").write_text(kernel + claim, "utf-8")
     (gemm,) = (body for _, body in FENCE.findall((ROOT / "docs/products.md").read_text("utf-8")) if body.startswith("# my_gemm.py"))
     if page in ("docs/fuzzing.md", "docs/products.md"):  # what is shown next is a failure
         gemm = gemm.replace("return ", "return 2 * ")
     (folder / "my_gemm.py").write_text(gemm, "utf-8")
-    (experts,) = (body for _, body in FENCE.findall((ROOT / "docs/products.md").read_text("utf-8")) if body.startswith("# my_experts.py"))
-    (folder / "my_experts.py").write_text(experts, "utf-8")
+    for name, of in (("my_experts.py", "docs/products.md"), ("my_attention.py", "docs/attention.md")):
+        (text,) = (body for _, body in FENCE.findall((ROOT / of).read_text("utf-8")) if body.startswith(f"# {name}"))
+        (folder / name).write_text(text, "utf-8")
     files = ROOT / "tests/containers/files"
     shutil.copytree(files / "modelopt-nvfp4", folder / "modelopt")
     quantized = files / "compressed-tensors-mxfp4-pack-quantized/model.safetensors"
