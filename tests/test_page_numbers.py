@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,13 @@ def vectors(weights: str, *counts: int, goal: bool = True) -> list[Value]:
     names = [f"{weights} product with {n} vectors" for n in counts]
     shares = columns(*names, keys=("microseconds", "percent", "percent_of_mix"), file="products-h200")
     return [*shares, bench(names[0], file="products-h200")["goal"]]
+
+
+def rows_of_x(weights: str, size: int) -> Iterator[Value]:
+    """`gemm` and humming-kernels by the number of rows."""
+    log = (ROOT / "reports/gpu/rows-h200.txt").read_text("utf-8")
+    for line in re.findall(rf"^{weights}, weights {size} x {size}, (?!4096)\d+ rows .*$", log, re.MULTILINE):
+        yield from (float(re.search(rf"{way} ([\d.]+)", line)[1]) for way in ("gemm", "humming-kernels"))  # type: ignore[index]
 
 
 def gemm(weights: str) -> Iterator[Value]:
@@ -346,6 +353,11 @@ QUOTES = (
       for group in (64, 128) for kind, short in (("bias", "bias"), ("zero point", "zero"))
       for dtype, counts in (("bfloat16", (1, 8, 16, 64)), ("float16", (1,)))),
     Quote(GPU, "| MXFP4 | 14.6", lambda: gemm("mxfp4")),
+    *(
+        Quote(GPU, f"| Rows of x, {fmt.upper()}, {size} ", partial(rows_of_x, fmt, size))
+        for fmt in ("mxfp4", "nvfp4")
+        for size in (8192, 16384)
+    ),
     Quote(GPU, "| NVFP4 | 15.0", lambda: gemm("nvfp4")),
     Quote(GPU, "| INT4 in groups of 64, bias, bfloat16 | 16.0", lambda: gemm("int4-g64-bias-bfloat16")),
     Quote(GPU, "| MXFP4 | 241", lambda: experts("mxfp4 rows of 128 experts")),

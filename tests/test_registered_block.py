@@ -138,7 +138,7 @@ def test_the_command_line_refuses_it_where_it_is_not_registered() -> None:
     assert result.exit_code == 2
     assert "'mxfp4-17' is not one of 'mxfp4', 'mxfp6_e2m3'" in result.output
     assert "'fp8_e4m3-128'" in result.output  # adjacent ones are registered by being named
-    assert "[mxfp4|mxfp6_e2m3|" in CliRunner().invoke(main, ["profiles", "--help"], terminal_width=200).output
+    assert "[mxfp4|mxfp8_e4m3|nvfp4|" in CliRunner().invoke(main, ["profiles", "--help"], terminal_width=200).output
 
 
 @pytest.mark.parametrize("taken", ["mxfp4", "e2m1", "ue4m3"])

@@ -160,8 +160,11 @@ class Command(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        from mxspec_conformance.cli.console import fail  # before anything goes wrong: descriptors or memory may be short then
-
+        try:
+            from mxspec_conformance.cli.console import fail  # before anything goes wrong: descriptors or memory may be short then
+        except KeyboardInterrupt as stopped:
+            click.echo("mxspec: stopped", err=True)
+            ctx.exit(getattr(stopped, "code", 130))
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
