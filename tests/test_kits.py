@@ -41,8 +41,8 @@ REPORT = ROOT / "reports" / "kits"
 kit_files = cache(write_kit)
 #: Kit -> digest of its files.
 DIGESTS = {
-    "pytest": "932a7ed9ab67cc60df265b228e52253c", "c": "ada77876908c920502405c00ece30699",
-    "hardware": "eeab0a985fa07f90070e43689034a552", "products": "034f93f95b3d3a889609a1be8d6e7c70",
+    "pytest": "5eb276fe1197b9c61bc7efe870a87dc8", "c": "dbf388a5edb30a8b6fca50eb654d1bd6",
+    "hardware": "ffadf7fa99829d2967a7d08db33a30af", "products": "c8bcbe526b36a9196b0d7b94f10107cd",
 }  # fmt: skip
 
 
