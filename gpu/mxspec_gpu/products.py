@@ -88,16 +88,8 @@ def gemm(
     x: Any, codes: Any, scales: Any, fmt: str | BlockFormat | AffineFormat, *, offsets: Any = None, alpha: Any = 1.0,
     bias: Any = None, dtype: str | None = None, scale_layout: str = "row-major", out: Any = None,
 ) -> Any:  # fmt: skip
-    """alpha x W^T + bias for quantized weights W and any number of rows of x.
+    """`mxspec_gpu.gemm`, which documents the arguments, without tiles: rows as vectors, or by cuBLAS after `dequantize`.
 
-    x: [K] or [M, K]; bfloat16, with affine weights the dtype of their scales. codes, scales: of W [N, K], packed: a block format
-        with scales in `scale_layout`, or four-bit affine codes with their `offsets` (see `affine_gemv`).
-    alpha: a number or a float32 array [1] on the GPU, such as the weights' decode scale. bias: [N] of the output's dtype.
-    dtype: of the result, x's (the default) or float32.
-    Returns [N] or [M, N] in x's library. A weight is its code times its scale rounded to x's dtype (exact for four-bit elements
-    but beyond its largest number), or the affine value under `affine_gemv`'s contract; sums are float32. Up to 64 rows (fewer
-    where the weights have 4096 rows or less) are multiplied by the weights where they lie, more by cuBLAS after `dequantize`; a bias is added to
-    float32 sums, and their sum is rounded once.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
     is_affine = isinstance(fmt, AffineFormat) or (isinstance(fmt, str) and fmt.startswith("int"))

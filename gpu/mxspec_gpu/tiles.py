@@ -144,10 +144,9 @@ def list_tile_kernels() -> list[KernelSource]:
 
 def list_tile_templates() -> dict[str, KernelSource]:
     """One instantiation of each template, by a short name: what the test command compiles."""
-    wide = list_tunings()
     return {
-        "multiply_tiles-mxfp4": tiles_kernel(BLOCKS["mxfp4"], "bfloat16", wide[4]),
-        "multiply_tiles-nvfp4": tiles_kernel(BLOCKS["nvfp4"], "float32", wide[3]),
+        "multiply_tiles-mxfp4": tiles_kernel(BLOCKS["mxfp4"], "bfloat16", _WIDE[128]),
+        "multiply_tiles-nvfp4": tiles_kernel(BLOCKS["nvfp4"], "float32", replace(_WIDE[64], splits=2)),
         "order_rows": order_kernel(64),
     }
 

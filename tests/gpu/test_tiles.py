@@ -76,4 +76,4 @@ def test_tiles_give_the_same_bits(tally: Tally) -> None:
                 tally.equal(bits_of(to_host(y)), bits_of(first), f"call {i}")
             kept.clear()
     x[1:] = np.inf
-    tally.equal(to_host(mxspec_gpu.gemm(to_gpu(x), *arrays, "mxfp4", dtype="float32"))[0], first[0], "beside infinities")
+    tally.equal(to_host(mxspec_gpu.gemm(to_gpu(x), *arrays, "mxfp4", dtype="float32"))[0], first[0], "next to infinities")
