@@ -45,6 +45,10 @@ def list_unmet(report: Report) -> list[Requirement]:
     return sorted((r for r in report.requirements if r.verdict not in (Verdict.PASS, Verdict.UNSUPPORTED)), key=key)
 
 
+#: Verdicts of requirements that nothing fails: a stale waiver is one that passes.
+_MET = (Verdict.PASS, Verdict.OPEN, Verdict.STALE_WAIVER)
+
+
 class Stand(Enum):
     """How a format stands to the profile that it was judged by."""
 
@@ -93,13 +97,13 @@ def conclude(result: FormatResult, requirements: Sequence[Requirement]) -> Concl
         stand = Stand.UNSUPPORTED
     elif NO_ANSWER in result.causes:
         stand = Stand.SILENT
-    elif own and all(r.verdict in (Verdict.PASS, Verdict.OPEN) for r in own):
+    elif own and all(r.verdict in _MET for r in own):
         stand = Stand.MATCHES if result.provisional else Stand.CONFORMS
         if SCALE_SEARCH in result.causes:
             stand = Stand.ELEMENTS
         elif result.partial:
             stand = Stand.PART
-    unmet = [r for r in own if r.verdict not in (Verdict.PASS, Verdict.OPEN)]
+    unmet = [r for r in own if r.verdict not in _MET]
     failing, cases = result.failing, result.cases
     if stand is Stand.PART:  # the cases of others say nothing of it
         failing, cases = 0, sum(r.cases for r in own)
