@@ -42,17 +42,29 @@ if TYPE_CHECKING:
 _HOMES = {
     name: module
     for module, names in {
-        "adjacent": "ADJACENT register_adjacent",
-        "blocks": "BlockTensor dequantize quantize",
-        "calibration": "RunningAmax",
-        "elements": "decode encode",
-        "finding": "find_codes",
-        "formats": "BLOCKS BlockFormat ELEMENTS ElementFormat SCALES ScalarFormat ScaleFormat get_block get_scalar register_block register_scalar",
-        "profiles": "Profile default_profile get_profile list_profiles register_profile",
-        "rounding": "NanPolicy Overflow Rounding",
-        "tensorscale": "TensorScale tensor_scale",
+        "adjacent": ("ADJACENT", "register_adjacent"),
+        "blocks": ("BlockTensor", "dequantize", "quantize"),
+        "calibration": ("RunningAmax",),
+        "elements": ("decode", "encode"),
+        "finding": ("find_codes",),
+        "formats": (
+            "BLOCKS",
+            "BlockFormat",
+            "ELEMENTS",
+            "ElementFormat",
+            "SCALES",
+            "ScalarFormat",
+            "ScaleFormat",
+            "get_block",
+            "get_scalar",
+            "register_block",
+            "register_scalar",
+        ),
+        "profiles": ("Profile", "default_profile", "get_profile", "list_profiles", "register_profile"),
+        "rounding": ("NanPolicy", "Overflow", "Rounding"),
+        "tensorscale": ("TensorScale", "tensor_scale"),
     }.items()
-    for name in names.split()
+    for name in names
 }
 
 FloatEnvironmentError = environment.FloatEnvironmentError
