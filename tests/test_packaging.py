@@ -74,7 +74,7 @@ def test_the_wheel_needs_four_libraries(wheel: Path) -> None:
         required = Parser().parsestr(archive.read(metadata).decode("utf-8")).get_all("Requires-Dist", [])
     hard = {re.split(r"[^A-Za-z0-9_.-]", text)[0].replace("-", "_") for text in required if "extra ==" not in text}
     assert hard == NEEDED
-    recipe = (ROOT / "packaging/recipe.yaml").read_text("utf-8").partition("  run:\n")[2].partition("\n\n")[0]
+    recipe = (ROOT / "tests/packaging/recipe.yaml").read_text("utf-8").partition("  run:\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"^    - (\w+) >=", recipe, re.MULTILINE)) == {"python", *NEEDED}
 
 
@@ -113,7 +113,7 @@ def test_two_builds_are_the_same_bytes(kind: str, tmp_path: Path) -> None:
 
 def test_the_version_is_a_date() -> None:
     assert re.fullmatch(r"20\d\d\.([1-9]|1[0-2])\.(0|[1-9]\d*)", mxspec.__version__)
-    for file, line in (("CITATION.cff", f"version: {mxspec.__version__}"), ("packaging/recipe.yaml", f'  version: "{mxspec.__version__}"')):
+    for file, line in (("CITATION.cff", f"version: {mxspec.__version__}"), ("tests/packaging/recipe.yaml", f'  version: "{mxspec.__version__}"')):
         assert line in (ROOT / file).read_text("utf-8").splitlines()
 
 
