@@ -113,7 +113,10 @@ def test_two_builds_are_the_same_bytes(kind: str, tmp_path: Path) -> None:
 
 def test_the_version_is_a_date() -> None:
     assert re.fullmatch(r"20\d\d\.([1-9]|1[0-2])\.(0|[1-9]\d*)", mxspec.__version__)
-    for file, line in (("CITATION.cff", f"version: {mxspec.__version__}"), ("tests/packaging/recipe.yaml", f'  version: "{mxspec.__version__}"')):
+    for file, line in (
+        ("CITATION.cff", f"version: {mxspec.__version__}"),
+        ("tests/packaging/recipe.yaml", f'  version: "{mxspec.__version__}"'),
+    ):
         assert line in (ROOT / file).read_text("utf-8").splitlines()
 
 
