@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 from mxspec_conformance.atlas.documents import anchor_of, make_document
 from mxspec_conformance.atlas.entries import find_column, list_changes, make_entry, sum_up, worst
 from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
+from mxspec_conformance.atlas.letter import INSTALL, list_setup
 from mxspec_conformance.atlas.reading import Collection, read_collection
-from mxspec_conformance.atlas.site import INSTALL, Site, list_setup
+from mxspec_conformance.atlas.site import Site
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,6 @@ import mxspec
 from mxspec.formats import BLOCKS
 from mxspec.layouts import list_layouts
 from mxspec.profiles import Profile, list_profiles
-from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.atlas.agreement import count_agreement, list_neighbours
 from mxspec_conformance.atlas.documents import Document, search_row
 from mxspec_conformance.atlas.entries import (
@@ -35,21 +33,20 @@ from mxspec_conformance.atlas.entries import (
     sum_up,
 )
 from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, link_block, write_explorer_script
-from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
+from mxspec_conformance.atlas.findings import show_finding
+from mxspec_conformance.atlas.followers import Follower, list_followers
 from mxspec_conformance.atlas.layouts import view_layout
+from mxspec_conformance.atlas.letter import write_letter
 from mxspec_conformance.atlas.measured import make_part
 from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
-from mxspec_conformance.judge.wanted import OF_CALLS
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.faults import FAULTS, describe_fault
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps, list_symbols
 from mxspec_conformance.render.view import MARKS, ResultView, view_report
-from mxspec_conformance.results.conclusion import Stand, conclude
-from mxspec_conformance.results.report import GOOD, FormatResult, Verdict
 
 #: Pages of the navigation: file, word.
 NAVIGATION = (
@@ -70,8 +67,6 @@ THREAD_COUNTS = {
     "separated": "separated by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
     "separated and named": "separated and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
 }  # fmt: skip
-#: How mxspec is installed: its name alone would ask a registry, where anybody could take it.
-INSTALL = 'pip install "mxspec @ git+URL_OF_THIS_REPOSITORY"'
 Files = dict[str, bytes]
 
 
@@ -81,24 +76,6 @@ class Row:
 
     entry: Entry
     cells: Mapping[str, Cell]
-
-
-@dataclass(frozen=True, slots=True)
-class Follower:
-    """An implementation of a format that has a profile's bits."""
-
-    profile: str
-    entry: Entry
-    format: str
-    #: Whether it has the bits of every case, and not of those alone that no text leaves open.
-    identical: bool
-    #: Topics of the requirements that fail; none where it follows the profile.
-    failing: tuple[str, ...]
-
-    @property
-    def key(self) -> tuple[str, bool, tuple[str, ...]]:
-        """Formats of one implementation that have this in common are one line."""
-        return self.entry.slug, not self.identical, self.failing
 
 
 @contextmanager
@@ -247,7 +224,7 @@ class Site:
         followers: dict[str, list[Follower]] = defaultdict(list)
         for row in self.rows:
             for result in row.entry.report.formats:
-                for follower in _list_followers(row.entry, result):
+                for follower in list_followers(row.entry, result):
                     followers[follower.profile].append(follower)
         self._page("profiles.html", "profiles.html.j2", title="Profiles", kind="", text="", profiles=self.profiles, followers=followers)
         pairs = self.collection.others.get("pairs", {}).get("formats", {})
@@ -376,73 +353,6 @@ class Site:
         return f"p/{slug(name)}.html" if any(p.id == name for p in self.profiles) else None
 
 
-def write_letter(shown: Shown) -> str:
-    """A report that can be sent to the implementation's maintainers as it is."""
-    finding, first = shown.finding, shown.requirement.first
-    lines = [
-        f"{finding.title}", "", finding.text, "", f"What a user sees: {finding.effect}", "",
-        f"Seen in {finding.target} {', '.join(v for v, seen in shown.versions if seen is Seen.SAME)}"
-        + "".join(f"; {seen.value} in {v}" for v, seen in shown.versions if seen is not Seen.SAME)
-        + f", {shown.entry.device}, {shown.entry.date}.",
-    ]  # fmt: skip
-    if first is not None:
-        lines += ["", f"Smallest input found ({first.case}):"]
-        lines += [f"  {key}: {_as_text(value)}" for key, value in first.given.items()]
-        lines += [f"  expected {key}: {_as_text(value)}" for key, value in first.expected.items()]
-        lines += [f"  returned {key}: {_as_text(value)}" for key, value in first.returned.items()]
-        lines += [f"  {step}" for step in first.steps]
-    lines += ["", "Reproduce:", *(f"  {line}" for line in list_setup(shown.entry)), f"  {shown.command}"]
-    if first is not None and first.snippet:
-        lines += ["", "To reproduce in Python:", *(f"  {line}" for line in first.snippet.splitlines())]
-    return "\n".join(lines)
-
-
-def list_setup(entry: Entry) -> Iterator[str]:
-    """The commands that install what a target needs, in the versions of its result; of a target that neither an adapter
-    nor an example has, mxspec alone."""
-    adapter = known_adapters().get(entry.name)
-    if adapter is None:
-        used = entry.report.environment.get("libraries", {}) if entry.file else {}
-        yield " ".join([INSTALL, *(f"{name}=={version.partition('+')[0]}" for name, version in used.items())])
-        return
-    library, used = adapter.library, entry.report.environment.get("libraries", {})
-    commit = entry.version.partition("+git")[2]
-    later = commit and any(commit in package for package in adapter.later)
-    packages = [_pin(package, used) for package in (adapter.later if later else library.packages)]
-    if not packages and library.imports in used:  # of a library that no environment is made for, what the result was made with
-        packages = [f"{library.imports}=={used[library.imports].partition('+')[0]}"]
-    yield " ".join([INSTALL, *packages])
-    if library.bare_packages:
-        yield " ".join(["pip install --no-deps", *library.bare_packages])
-    if library.source is not None:
-        yield f"export {library.source.variable}=...  # {library.source.what}"
-
-
-def _pin(package: str, used: Mapping[str, str]) -> str:
-    """A requirement in the version that was used, where the result says which: a GPU's libraries are others."""
-    name, pinned, _ = package.partition("==")
-    version = used.get(name, "").partition("+")[0]
-    return f"{name}=={version}" if pinned and version else shlex.quote(package)
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k} = {_as_text(v)}" for k, v in value.items())
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _list_followers(entry: Entry, result: FormatResult) -> Iterator[Follower]:
-    """How a format stands to the profiles whose bits it has: the judged one decides all requirements, another all but those of calls."""
-    stand = conclude(result, entry.report.requirements).stand
-    bad = [r for r in entry.report.requirements if r.format == result.format and (r.verdict not in GOOD or r.verdict is Verdict.WAIVED)]
-    of_calls = [r for r in bad if r.topic in OF_CALLS or r.verdict in (Verdict.ERROR, Verdict.TIMEOUT)]
-    for name in dict.fromkeys((result.judged_against, *result.identical_to)):
-        identical = name in result.identical_to and not result.partial and stand is not Stand.SILENT
-        if identical or (name == result.judged_against and stand in (Stand.CONFORMS, Stand.MATCHES)):
-            failing = dict.fromkeys(r.topic for r in (bad if name == result.judged_against else of_calls))
-            yield Follower(name, entry, result.format, identical, tuple(failing))
-
-
 def _unique(profiles: Sequence[Profile]) -> list[Profile]:
     return list({p.id: p for p in profiles}.values())
 
@@ -500,4 +410,4 @@ def render_site(collection: Collection, documents: Sequence[Document] = ()) -> F
     return Site(collection, documents).render()
 
 
-__all__ = ["Site", "render_site", "write_letter"]
+__all__ = ["Site", "render_site"]
