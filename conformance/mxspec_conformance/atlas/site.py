@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,22 +39,34 @@ from mxspec_conformance.atlas.followers import Follower, list_followers
 from mxspec_conformance.atlas.layouts import view_layout
 from mxspec_conformance.atlas.letter import write_letter
 from mxspec_conformance.atlas.measured import make_part
+from mxspec_conformance.atlas.places import Places, place_cases
 from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.faults import FAULTS, describe_fault
+from mxspec_conformance.render.headline import list_headlines
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps, list_symbols
-from mxspec_conformance.render.view import MARKS, ResultView, view_report
+from mxspec_conformance.render.view import MARKS, ResultView, view_deviation, view_report
 
-#: Pages of the navigation: file, word.
-NAVIGATION = (
-    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("threads.html", "Threads"), ("profiles.html", "Profiles"), ("layouts.html", "Layouts"), ("requirements.html", "Requirements"),
-    ("agreement.html", "Agreement"), ("interop.html", "Interop"), ("model.html", "Model"), ("attribution.html", "Attribution"),
-    ("plots.html", "Plots"), ("docs/index.html", "Documentation"), ("search.html", "Search"),
-)  # fmt: skip
+#: Pages of the navigation: file, word. All others stand behind the third.
+NAVIGATION = (("index.html", "Matrix"), ("findings.html", "Findings"), ("more.html", "More"), ("search.html", "Search"))
+#: File, word, and what is there.
+MORE = (
+    ("explorer.html", "Explorer", "numbers, a format and a profile: every step, every bit, every layout's bytes"),
+    ("docs/index.html", "Documentation", "how to judge a kernel, and what the words mean"),
+    ("profiles.html", "Profiles", "named contracts of arithmetic, step by step, and who follows them"),
+    ("requirements.html", "Requirements", "the verdict of every implementation, and the mistakes that each detects"),
+    ("layouts.html", "Layouts", "the bytes of a small tile: byte, bits, row and column of each field"),
+    ("threads.html", "Threads", "public bug reports as pairs of targets, broken and mended"),
+    ("agreement.html", "Agreement", "how often profiles give the same bits"),
+    ("interop.html", "Interop", "quantized by one implementation, decoded by another"),
+    ("model.html", "Model level", "errors by format and rule, and a small transformer in every format"),
+    ("attribution.html", "Attribution", "the profiles that the bytes of checkpoints are consistent with"),
+    ("plots.html", "Plots", "kernels against the bandwidth, mistakes by topic, distances"),
+)
 #: Pages of tables: name of the measurement, title, and what it is.
 TABLES = (
     ("interop", "Interop", "Quantized by one implementation, stored by a layout or a container, decoded by another: are the values equal?"),
@@ -67,7 +80,13 @@ THREAD_COUNTS = {
     "separated": "separated by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
     "separated and named": "separated and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
 }  # fmt: skip
+#: Lanes of a failing block that are drawn, and of the first one of a page.
+MOST_LANES, LEAD_LANES = 3, 8
 Files = dict[str, bytes]
+#: Attributes that need no quotes; in text a quote is an entity.
+_QUOTED = re.compile(r' ([a-z-]+)="([\w./#%+@-]*[\w%+@-])"')
+#: End tags that HTML lets a page leave out, and blanks that nobody sees: a third of a table.
+_UNSEEN = re.compile(r"\s*</(?:td|th|tr|li|dd|dt)>\s*|(?<=>)\n\s*(?=<(?!/(?:code|pre)))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +114,12 @@ class Site:
         self.documents = documents
         self.rows = []
         self._views: dict[str, ResultView] = {}
+        #: Where a failing case is drawn: the first page that has it. Half of all cases are those of another version or device.
+        self._drawn: Places = {}
         for entry in collection.entries:
             with _naming(entry):
                 self.rows.append(Row(entry, list_cells(entry)))
-                self._views[entry.slug] = view_report(entry.document, entry.report)
+                self._views[entry.slug] = view_report(entry.document, entry.report, lanes=MOST_LANES)
         self.findings = [show_finding(f, collection.entries) for f in collection.findings]
         self.requirements = list_requirements(collection.entries, collection.others.get("kills"))
         self.profiles = list_profiles()
@@ -123,11 +144,11 @@ class Site:
         self._add_tables()
         self._add_explorer()
         self._add_documents()
+        self._page("more.html", "more.html.j2", title="More", text="", kind="", pages=[item for item in MORE if self._has(item[0])])
         self._page("search.html", "search.html.j2", title="Search", text="", kind="")
-        for name in ("site.css", "site.js"):
-            self._files[name] = files("mxspec_conformance.atlas").joinpath(f"templates/{name}").read_bytes()
-        shared = files("mxspec_conformance.render").joinpath("templates/style.css").read_bytes()
-        self._files["style.css"] = shared
+        own, shared = (files(f"mxspec_conformance.{name}").joinpath("templates") for name in ("atlas", "render"))
+        self._files["site.js"] = own.joinpath("site.js").read_bytes()
+        self._files["style.css"] = shared.joinpath("style.css").read_bytes() + own.joinpath("site.css").read_bytes()
         self._files["search-data.js"] = _as_script("MXSPEC_PAGES", [row for row in self._search if row["x"]])
         return self._files
 
@@ -135,22 +156,18 @@ class Site:
         """Render a page, and enter it into the search."""
         root = "../" * (len(PurePosixPath(path).parts) - 1)
         page = self._templates.get_template(template).render(
-            title=title, root=root, path=path, navigation=self._navigation(), site=self, **given
+            title=title, root=root, path=path, navigation=[item for item in NAVIGATION if self._has(item[0])], site=self, **given
         )
-        self._files[path] = page.strip().encode("utf-8") + b"\n"
+        self._files[path] = squeeze(page).encode("utf-8")
         self._search.append(search_row(path, title, text, kind=kind))
 
-    def _navigation(self) -> list[tuple[str, str]]:
-        absent = set()
-        if not self.documents:
-            absent.add("docs/index.html")
-        if not self.findings:
-            absent.add("findings.html")
-        if "threads" not in self.collection.others:
-            absent.add("threads.html")
-        given = {*self.collection.others, *(page for name, page, _ in BELOW if name in self.collection.others)}
-        absent |= {f"{name}.html" for name, _, _ in TABLES if name not in given}
-        return [item for item in NAVIGATION if item[0] not in absent]
+    def _has(self, page: str) -> bool:
+        """Whether the site has a page of the navigation."""
+        others = self.collection.others
+        tables = {name: {name, *(other for other, on, _ in BELOW if on == name)} for name, _, _ in TABLES}
+        needs = {"docs/index.html": self.documents, "findings.html": self.findings, "threads.html": "threads" in others}
+        needs |= {f"{name}.html": not names.isdisjoint(others) for name, names in tables.items()}
+        return bool(needs.get(page, True))
 
     # The matrix, and a page for each implementation
 
@@ -173,9 +190,12 @@ class Site:
         others = [r.entry for r in self.rows if r.entry.name == entry.name and r.entry is not entry and r.entry.device == entry.device]
         trends = [(other, changes, sum_up(changes)) for other in others for changes in [list_changes(*sorted((other, entry), key=age))]]
         about = [shown for shown in self.findings if shown.entry is entry]
+        first = next((d.requirement for d in view.deviations if entry.report.counts_as_wrong(d.requirement)), None)
+        lead = None if first is None else view_deviation(first, "", LEAD_LANES)
+        drawn, elsewhere = place_cases(entry, view.deviations, self._drawn)
         self._page(
             f"i/{entry.slug}.html", "entry.html.j2", title=view.title, kind="implementation", text=_entry_text(entry, view), entry=entry, view=view,
-            trends=trends, findings=about,
+            trends=trends, findings=about, lead=lead, drawn=drawn, elsewhere=elsewhere, wrong=list_headlines(entry.report), command=entry.file or entry.name,
         )  # fmt: skip
 
     # Findings
@@ -239,7 +259,7 @@ class Site:
             steps = list(list_steps(profile))
             self._page(
                 f"p/{slug(profile.id)}.html", "profile.html.j2", title=profile.id, kind="profile",
-                text=" ".join(f"{r.name} {r.value}" for r in rows), profile=profile,
+                text=f"{profile.summary} {' '.join(profile.formats)}", profile=profile,
                 rows=[r for r in rows if r not in steps], steps=steps, symbols=list_symbols(profile), neighbours=neighbours, links=links, followers=followers.get(profile.id, []),
             )  # fmt: skip
 
@@ -259,7 +279,7 @@ class Site:
         for page in self.requirements:
             self._page(
                 f"r/{page.slug}.html", "requirement.html.j2", title=f"{page.operation}: {page.topic}", kind="requirement",
-                text=f"{page.text} " + " ".join(what for _, what in page.mutants), page=page,
+                text=page.text, page=page,
             )  # fmt: skip
 
     # Pictures
@@ -353,6 +373,11 @@ class Site:
         return f"p/{slug(name)}.html" if any(p.id == name for p in self.profiles) else None
 
 
+def squeeze(page: str) -> str:
+    """The same page in fewer bytes."""
+    return _QUOTED.sub(r" \1=\2", _UNSEEN.sub("", page.strip())) + "\n"
+
+
 def _unique(profiles: Sequence[Profile]) -> list[Profile]:
     return list({p.id: p for p in profiles}.values())
 
@@ -369,7 +394,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "current": row.entry.current,
         "cells": {
             column: {
-                "v": cell.verdict.value, "p": cell.profile,
+                "v": cell.verdict.value,
                 "o": {name: [verdict.value, asked, failing] for name, (verdict, asked, failing) in cell.operations.items()},
             }
             for column, cell in row.cells.items()
