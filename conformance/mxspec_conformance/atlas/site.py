@@ -383,7 +383,8 @@ def _unique(profiles: Sequence[Profile]) -> list[Profile]:
 
 
 def _entry_text(entry: Entry, view: ResultView) -> str:
-    words = [f.conclusion.text for f in view.formats] + [w for f in entry.report.formats for w in (*f.deviations, *f.open_choices)]
+    said = [f.conclusion.text for f in view.formats] + [w for f in entry.report.formats for w in (*f.deviations, *f.open_choices)]
+    words = dict.fromkeys(said)
     return f"{entry.name} {entry.version} {entry.device} {entry.about} " + " ".join(words)
 
 
