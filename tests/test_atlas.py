@@ -157,11 +157,6 @@ def test_the_matrix_says_what_the_results_say(site: Path) -> None:
         assert {find_column(r.format) for r in entry.report.requirements if r.verdict is not Verdict.UNSUPPORTED} == set(cells)
 
 
-@pytest.mark.parametrize("site", ["all"], indirect=True)
-def test_the_site_of_all_results_is_small(site: Path) -> None:
-    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) <= 8_000_000
-
-
 def test_a_case_that_another_page_draws_is_the_same_there(site: Path) -> None:
     """Every requirement that is not met is on its page: drawn, or linked to a page that draws the same case with the same answer."""
     entries = {e.slug: e for e in read_collection([ROOT / a for a in ("reports", "docs")]).entries}
