@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from markupsafe import escape
 
 from mxspec_conformance.atlas.documents import anchor_of, make_document
 from mxspec_conformance.atlas.entries import find_column, list_changes, make_entry, sum_up, worst
 from mxspec_conformance.atlas.findings import SCHEMA, Seen, read_findings, show_finding
+from mxspec_conformance.atlas.followers import list_followers
+from mxspec_conformance.atlas.letter import INSTALL, list_setup
 from mxspec_conformance.atlas.reading import Collection, read_collection
-from mxspec_conformance.atlas.site import INSTALL, Site, list_setup
+from mxspec_conformance.atlas.site import Site
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.render.headline import list_headlines
+from mxspec_conformance.results.conclusion import list_unmet
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -137,7 +142,7 @@ def test_a_result_of_other_vectors_is_said_to_be_old(tmp_path: Path, change: str
 @pytest.mark.parametrize("site", ["all"], indirect=True)
 def test_the_matrix_says_what_the_results_say(site: Path) -> None:
     text = (site / "index.html").read_text("utf-8")
-    data = re.search(r'<script type="application/json" id="rows">(.*?)</script>', text, re.DOTALL)
+    data = re.search(r"<script type=application/json id=rows>(.*?)</script>", text, re.DOTALL)
     assert data is not None
     rows = {row["slug"]: row for row in json.loads(data.group(1))}
     entries = read_collection([ROOT / "reports"]).entries
@@ -150,6 +155,29 @@ def test_the_matrix_says_what_the_results_say(site: Path) -> None:
             assert sum(asked for _, asked, _ in cell["o"].values()) == len(supported)
             assert cell["v"] == worst(r.verdict for r in members).value
         assert {find_column(r.format) for r in entry.report.requirements if r.verdict is not Verdict.UNSUPPORTED} == set(cells)
+
+
+def test_a_case_that_another_page_draws_is_the_same_there(site: Path) -> None:
+    """Every requirement that is not met is on its page: drawn, or linked to a page that draws the same case with the same answer."""
+    entries = {e.slug: e for e in read_collection([ROOT / a for a in ("reports", "docs")]).entries}
+    linked = 0
+    for page in (site / "i").iterdir():
+        text = page.read_text("utf-8")
+        unmet = {r.id.replace("/", "-"): r for r in list_unmet(entries[page.stem].report)}
+        drawn = set(re.findall(r"<article id=([^>]+)>", text))
+        apart = {
+            anchor: (slug.removesuffix(".html") or page.stem, place)
+            for anchor, slug, place in re.findall(r"<a id=(\S+) href=([^#>]*)#([^>]+)>", text)
+        }
+        assert drawn.isdisjoint(apart)
+        assert drawn | set(apart) == set(unmet)
+        for anchor, (slug, place) in apart.items():
+            other = next(r for r in entries[slug].report.requirements if r.id.replace("/", "-") == place)
+            assert f"<article id={place}>" in (site / "i" / f"{slug}.html").read_text("utf-8")
+            shown = [r.note if r.first is None else (r.first.given, r.first.expected, r.first.returned) for r in (unmet[anchor], other)]
+            assert shown[0] == shown[1]
+            linked += 1
+    assert linked
 
 
 def test_pages_of_an_earlier_site_are_removed(tmp_path: Path) -> None:
@@ -301,6 +329,18 @@ def test_only_what_fails_nothing_follows_a_profile() -> None:
     assert "that follow it" not in page
 
 
+def test_a_profile_is_not_followed_where_its_bits_were_not_compared() -> None:
+    """The cases of `tensor_scale` are not among those by which a profile is bit-identical."""
+    target = {"name": "my-kernel", "version": "1", "transport": "python", "capabilities": {}}
+    result = FormatResult("nvfp4", "nvfp4-exact", "nearest", False, 9, 99, operations=["quantize"], identical_to=["nvfp4-te"])
+    wrong = Requirement("tensor_scale/nvfp4/tensor-scale", "must", "", Verdict.FAIL, 34, 34)
+    for explained, failing in (("", ("tensor-scale",)), ("nvfp4-te", ())):
+        wrong.explained_by = explained
+        report = Report(target=target, vectors="0" * 64, formats=[result], requirements=[wrong])
+        (follower,) = list_followers(make_entry(report.as_dict(), source="x", current=True), result)
+        assert (follower.profile, follower.failing) == ("nvfp4-te", failing)
+
+
 def test_results_of_one_name_and_version_are_counted(tmp_path: Path) -> None:
     for i in range(3):
         document = a_result()
@@ -330,5 +370,9 @@ def test_an_implementation_page_begins_with_its_name() -> None:
     (row,) = (r for r in site.rows if "+git" in r.entry.version)
     site._add_entry(row)
     text = site._files[f"i/{row.entry.slug}.html"].decode()
-    assert text.index("<h1>torchao-even") < text.index("Compared with") < text.index("<h2>Formats")
+    sentences = [str(escape(line)) for line in list_headlines(row.entry.report)]
+    assert sentences
+    order = ("<h1>torchao-even", *sentences, "Compared with", "<h2>The smallest input", "expected", "<h2>Formats", "<h2>Requirements")
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
     assert "from pass to fail" in text

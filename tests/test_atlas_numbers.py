@@ -20,7 +20,10 @@ from mxspec.formats import BLOCKS
 from mxspec.profiles import get_profile, list_profiles
 from mxspec.profiles.schema import Kind
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.atlas.documents import read_documents
 from mxspec_conformance.atlas.entries import OLD_DAYS
+from mxspec_conformance.atlas.reading import read_collection
+from mxspec_conformance.atlas.site import render_site
 from mxspec_conformance.atlas.submission import SHARE
 from mxspec_conformance.attribution.maxima import _list_maxima
 from mxspec_conformance.attribution.standing import _BLOCKS_DUE, _TURNED, _ZEROS
@@ -116,6 +119,12 @@ def measure_files() -> tuple[str, ...]:
     return bound(25, sum(map(len, files)) / 1e6), bound(4, packed)
 
 
+def measure_site() -> tuple[str, ...]:
+    """Megabytes of the site of all committed results, at most."""
+    pages = render_site(read_collection([ROOT / "reports", ROOT / "docs"]), read_documents(ROOT / "docs"))
+    return (bound(8, sum(map(len, pages.values())) / 1e6),)
+
+
 def list_bytes_of_zeros() -> tuple[str, ...]:
     """The scale bytes that profiles give to blocks of zeros, in a tensor that has other numbers."""
     found = set()
@@ -140,6 +149,7 @@ SAID = (
     Said("docs/reports.md#The site", "rule on # distributions", lambda: (WORDS[len(DISTRIBUTIONS)],)),
     Said("docs/reports.md#The site", "older than # days", lambda: (str(OLD_DAYS),)),
     Said("docs/reports.md#The site", "less than # MB, # MB in a clone", measure_files),
+    Said("docs/reports.md#The site", "the site is at most # MB", measure_site),
     Said("docs/reports.md#The site", "repeats a random # of the cases", lambda: ({10: "tenth"}[SHARE],)),
     Said("reports/atlas/README.md", "a decoder of # blocks and # million numbers", lambda: (
         WORDS[transformer()["model"]["blocks"]], f"{transformer()['model']['numbers'] / 1e6:.2f}")),

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from mxspec_conformance.atlas.site import INSTALL
+from mxspec_conformance.atlas.letter import INSTALL
 from mxspec_conformance.cli.main import main
 from mxspec_lab.__main__ import main as lab
 from mxspec_vectors.topics import TOPICS

@@ -75,7 +75,7 @@ _Question = tuple[str, tuple[int, ...], int | None]
 _Answers = Mapping[_Question, tuple[int, tuple[int, ...]]]
 
 
-def list_neighbours(fmt: str, pairs: Mapping[str, Any], most: int = 8) -> Mapping[str, Sequence[Neighbour]]:
+def list_neighbours(fmt: str, pairs: Mapping[str, Any], most: int = 3) -> Mapping[str, Sequence[Neighbour]]:
     """For each profile of a format those that agree most often with it.
 
     pairs: the blocks that distinguish them, from `reports/identify/pairs.json`.

@@ -117,6 +117,9 @@ def _find_target(href: str, titles: Mapping[str, str]) -> str | None:
     return f"{stem}.html" + (f"#{fragment}" if fragment else "")
 
 
-def search_row(url: str, title: str, text: str, *, kind: str, limit: int = 20_000) -> dict[str, Any]:
-    """What the search holds of a page."""
-    return {"u": url, "t": title, "k": kind, "x": re.sub(r"\s+", " ", text)[:limit]}
+def search_row(url: str, title: str, text: str, *, kind: str, most: int = 2_000) -> dict[str, Any]:
+    """What the search holds of a page: its text as far as `most` characters, then each further word once."""
+    text = re.sub(r"\s+", " ", text)
+    begun = text[:most].lower()
+    more = dict.fromkeys(word for word in re.findall(r"[\w.-]{3,}", text[most:].lower()) if word not in begun)
+    return {"u": url, "t": title, "k": kind, "x": " ".join((text[:most], *more))}

@@ -86,6 +86,11 @@ class Entry:
         return self.name, self.version, self.device
 
     @property
+    def release(self) -> str:
+        """Name and version."""
+        return f"{self.name} {self.version}"
+
+    @property
     def slug(self) -> str:
         """The name of its page and of its file, which no other identity has, on file systems without case neither."""
         parts = (self.name, self.version, *([] if self.device == "CPU" else [self.device]))

@@ -11,7 +11,7 @@ from mxspec.layouts.picture import Run, default_shape, describe_padding, label_r
 from mxspec.layouts.schema import Field
 
 #: Bytes and items that are drawn, and bytes of a line.
-MOST_BYTES, MOST_ITEMS, LINE = 128, 128, 16
+MOST_BYTES, MOST_ITEMS, LINE = 64, 64, 16
 #: Colours of neighbouring rows of the matrix.
 COLOURS = 6
 

@@ -11,6 +11,9 @@ from mxspec_conformance.atlas.entries import Entry, find_column
 from mxspec_conformance.results.report import Requirement, Verdict
 from mxspec_vectors.topics import TOPICS, topic_text
 
+#: Implementations with the same verdicts, and these by format.
+Row = tuple[tuple[Entry, ...], tuple[Requirement, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class RequirementPage:
@@ -19,9 +22,9 @@ class RequirementPage:
     operation: str
     topic: str
     text: str
-    #: Columns, and for each entry its requirement in each, or None.
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Entry, tuple[Requirement | None, ...]], ...]
+    #: Each entry that does not meet it in some format, with its verdicts, and those that do, where they do so in the same formats together.
+    unmet: tuple[Row, ...]
+    met: tuple[Row, ...]
     #: (id, what) of mutants that cases of this topic kill.
     mutants: tuple[tuple[str, str], ...]
 
@@ -34,7 +37,12 @@ class RequirementPage:
     def failing(self) -> int:
         """Implementations that fail it or deviate in some format."""
         bad = (Verdict.FAIL, Verdict.DEVIATION, Verdict.ERROR, Verdict.TIMEOUT)
-        return sum(any(r is not None and r.verdict in bad for r in cells) for _, cells in self.rows)
+        return sum(any(r.verdict in bad for r in cells) for _, cells in self.unmet)
+
+    @property
+    def entries(self) -> int:
+        """Implementations that were judged by it."""
+        return sum(len(entries) for entries, _ in (*self.unmet, *self.met))
 
 
 def list_requirements(entries: Sequence[Entry], kills: Mapping[str, Any] | None) -> list[RequirementPage]:
@@ -49,11 +57,18 @@ def list_requirements(entries: Sequence[Entry], kills: Mapping[str, Any] | None)
     order = {topic: place for place, topic in enumerate(TOPICS)}
     pages = []
     for (operation, topic), members in sorted(found.items(), key=lambda item: (item[0][0], order.get(item[0][1], 99))):
-        formats = sorted({fmt for row in members.values() for fmt in row}, key=lambda f: (find_column(f) != f, f))
-        rows = tuple((by_slug[slug], tuple(row.get(fmt) for fmt in formats)) for slug, row in members.items())
-        pages.append(
-            RequirementPage(operation, topic, topic_text(topic, operation), tuple(formats), rows, killed.get((operation, topic), ()))
-        )
+        unmet: list[Row] = []
+        met: dict[tuple[str, ...], Row] = {}
+        for slug, row in members.items():
+            formats = tuple(sorted(row, key=lambda f: (find_column(f) != f, f)))
+            cells = tuple(row[fmt] for fmt in formats)
+            if all(r.verdict is Verdict.PASS for r in cells):
+                entries = met[formats][0] if formats in met else ()
+                met[formats] = (*entries, by_slug[slug]), cells
+            else:
+                unmet.append(((by_slug[slug],), cells))
+        text = topic_text(topic, operation)
+        pages.append(RequirementPage(operation, topic, text, tuple(unmet), tuple(met.values()), killed.get((operation, topic), ())))
     return pages
 
 

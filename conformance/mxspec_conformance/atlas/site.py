@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,6 @@ import mxspec
 from mxspec.formats import BLOCKS
 from mxspec.layouts import list_layouts
 from mxspec.profiles import Profile, list_profiles
-from mxspec_conformance.adapters.registry import known_adapters
 from mxspec_conformance.atlas.agreement import count_agreement, list_neighbours
 from mxspec_conformance.atlas.documents import Document, search_row
 from mxspec_conformance.atlas.entries import (
@@ -35,28 +34,39 @@ from mxspec_conformance.atlas.entries import (
     sum_up,
 )
 from mxspec_conformance.atlas.explorer import SCRIPT_NAME, describe_explorer, link_block, write_explorer_script
-from mxspec_conformance.atlas.findings import Seen, Shown, show_finding
+from mxspec_conformance.atlas.findings import show_finding
+from mxspec_conformance.atlas.followers import Follower, list_followers
 from mxspec_conformance.atlas.layouts import view_layout
+from mxspec_conformance.atlas.letter import write_letter
 from mxspec_conformance.atlas.measured import make_part
+from mxspec_conformance.atlas.places import Places, place_cases
 from mxspec_conformance.atlas.plots import BarPlot, make_bars
 from mxspec_conformance.atlas.reading import Collection
 from mxspec_conformance.atlas.requirements import list_requirements
 from mxspec_conformance.atlas.threads import link_of, list_shown
-from mxspec_conformance.judge.wanted import OF_CALLS
 from mxspec_conformance.render.bits import draw_code, draw_float, formats_of, write_word
 from mxspec_conformance.render.faults import FAULTS, describe_fault
+from mxspec_conformance.render.headline import list_headlines
 from mxspec_conformance.render.html import TRANSPORTS
 from mxspec_conformance.render.profile import list_profile_rows, list_steps, list_symbols
-from mxspec_conformance.render.view import MARKS, ResultView, view_report
-from mxspec_conformance.results.conclusion import Stand, conclude
-from mxspec_conformance.results.report import GOOD, FormatResult, Verdict
+from mxspec_conformance.render.view import MARKS, ResultView, view_deviation, view_report
 
-#: Pages of the navigation: file, word.
-NAVIGATION = (
-    ("index.html", "Matrix"), ("explorer.html", "Explorer"), ("findings.html", "Findings"), ("threads.html", "Threads"), ("profiles.html", "Profiles"), ("layouts.html", "Layouts"), ("requirements.html", "Requirements"),
-    ("agreement.html", "Agreement"), ("interop.html", "Interop"), ("model.html", "Model"), ("attribution.html", "Attribution"),
-    ("plots.html", "Plots"), ("docs/index.html", "Documentation"), ("search.html", "Search"),
-)  # fmt: skip
+#: Pages of the navigation: file, word. All others stand behind the third.
+NAVIGATION = (("index.html", "Matrix"), ("findings.html", "Findings"), ("more.html", "More"), ("search.html", "Search"))
+#: File, word, and what is there.
+MORE = (
+    ("explorer.html", "Explorer", "numbers, a format and a profile: every step, every bit, every layout's bytes"),
+    ("docs/index.html", "Documentation", "how to judge a kernel, and what the words mean"),
+    ("profiles.html", "Profiles", "named contracts of arithmetic, step by step, and who follows them"),
+    ("requirements.html", "Requirements", "the verdict of every implementation, and the mistakes that each detects"),
+    ("layouts.html", "Layouts", "the bytes of a small tile: byte, bits, row and column of each field"),
+    ("threads.html", "Threads", "public bug reports as pairs of targets, broken and mended"),
+    ("agreement.html", "Agreement", "how often profiles give the same bits"),
+    ("interop.html", "Interop", "quantized by one implementation, decoded by another"),
+    ("model.html", "Model level", "errors by format and rule, and a small transformer in every format"),
+    ("attribution.html", "Attribution", "the profiles that the bytes of checkpoints are consistent with"),
+    ("plots.html", "Plots", "kernels against the bandwidth, mistakes by topic, distances"),
+)
 #: Pages of tables: name of the measurement, title, and what it is.
 TABLES = (
     ("interop", "Interop", "Quantized by one implementation, stored by a layout or a container, decoded by another: are the values equal?"),
@@ -70,9 +80,13 @@ THREAD_COUNTS = {
     "separated": "separated by the judge", "named": "cause named in its words", "named by a step alone": "of these as a step of the arithmetic",
     "separated and named": "separated and named", "threads": "public threads behind the pairs", "refused": "threads that are no pairs",
 }  # fmt: skip
-#: How mxspec is installed: its name alone would ask a registry, where anybody could take it.
-INSTALL = 'pip install "mxspec @ git+URL_OF_THIS_REPOSITORY"'
+#: Lanes of a failing block that are drawn, and of the first one of a page.
+MOST_LANES, LEAD_LANES = 3, 8
 Files = dict[str, bytes]
+#: Attributes that need no quotes; in text a quote is an entity.
+_QUOTED = re.compile(r' ([a-z-]+)="([\w./#%+@-]*[\w%+@-])"')
+#: End tags that HTML lets a page leave out, and blanks that nobody sees: a third of a table.
+_UNSEEN = re.compile(r"\s*</(?:td|th|tr|li|dd|dt)>\s*|(?<=>)\n\s*(?=<(?!/(?:code|pre)))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +95,6 @@ class Row:
 
     entry: Entry
     cells: Mapping[str, Cell]
-
-
-@dataclass(frozen=True, slots=True)
-class Follower:
-    """An implementation of a format that has a profile's bits."""
-
-    profile: str
-    entry: Entry
-    format: str
-    #: Whether it has the bits of every case, and not of those alone that no text leaves open.
-    identical: bool
-    #: Topics of the requirements that fail; none where it follows the profile.
-    failing: tuple[str, ...]
-
-    @property
-    def key(self) -> tuple[str, bool, tuple[str, ...]]:
-        """Formats of one implementation that have this in common are one line."""
-        return self.entry.slug, not self.identical, self.failing
 
 
 @contextmanager
@@ -118,10 +114,12 @@ class Site:
         self.documents = documents
         self.rows = []
         self._views: dict[str, ResultView] = {}
+        #: Where a failing case is drawn: the first page that has it. Half of all cases are those of another version or device.
+        self._drawn: Places = {}
         for entry in collection.entries:
             with _naming(entry):
                 self.rows.append(Row(entry, list_cells(entry)))
-                self._views[entry.slug] = view_report(entry.document, entry.report)
+                self._views[entry.slug] = view_report(entry.document, entry.report, lanes=MOST_LANES)
         self.findings = [show_finding(f, collection.entries) for f in collection.findings]
         self.requirements = list_requirements(collection.entries, collection.others.get("kills"))
         self.profiles = list_profiles()
@@ -146,11 +144,11 @@ class Site:
         self._add_tables()
         self._add_explorer()
         self._add_documents()
+        self._page("more.html", "more.html.j2", title="More", text="", kind="", pages=[item for item in MORE if self._has(item[0])])
         self._page("search.html", "search.html.j2", title="Search", text="", kind="")
-        for name in ("site.css", "site.js"):
-            self._files[name] = files("mxspec_conformance.atlas").joinpath(f"templates/{name}").read_bytes()
-        shared = files("mxspec_conformance.render").joinpath("templates/style.css").read_bytes()
-        self._files["style.css"] = shared
+        own, shared = (files(f"mxspec_conformance.{name}").joinpath("templates") for name in ("atlas", "render"))
+        self._files["site.js"] = own.joinpath("site.js").read_bytes()
+        self._files["style.css"] = shared.joinpath("style.css").read_bytes() + own.joinpath("site.css").read_bytes()
         self._files["search-data.js"] = _as_script("MXSPEC_PAGES", [row for row in self._search if row["x"]])
         return self._files
 
@@ -158,22 +156,18 @@ class Site:
         """Render a page, and enter it into the search."""
         root = "../" * (len(PurePosixPath(path).parts) - 1)
         page = self._templates.get_template(template).render(
-            title=title, root=root, path=path, navigation=self._navigation(), site=self, **given
+            title=title, root=root, path=path, navigation=[item for item in NAVIGATION if self._has(item[0])], site=self, **given
         )
-        self._files[path] = page.strip().encode("utf-8") + b"\n"
+        self._files[path] = squeeze(page).encode("utf-8")
         self._search.append(search_row(path, title, text, kind=kind))
 
-    def _navigation(self) -> list[tuple[str, str]]:
-        absent = set()
-        if not self.documents:
-            absent.add("docs/index.html")
-        if not self.findings:
-            absent.add("findings.html")
-        if "threads" not in self.collection.others:
-            absent.add("threads.html")
-        given = {*self.collection.others, *(page for name, page, _ in BELOW if name in self.collection.others)}
-        absent |= {f"{name}.html" for name, _, _ in TABLES if name not in given}
-        return [item for item in NAVIGATION if item[0] not in absent]
+    def _has(self, page: str) -> bool:
+        """Whether the site has a page of the navigation."""
+        others = self.collection.others
+        tables = {name: {name, *(other for other, on, _ in BELOW if on == name)} for name, _, _ in TABLES}
+        needs = {"docs/index.html": self.documents, "findings.html": self.findings, "threads.html": "threads" in others}
+        needs |= {f"{name}.html": not names.isdisjoint(others) for name, names in tables.items()}
+        return bool(needs.get(page, True))
 
     # The matrix, and a page for each implementation
 
@@ -196,9 +190,12 @@ class Site:
         others = [r.entry for r in self.rows if r.entry.name == entry.name and r.entry is not entry and r.entry.device == entry.device]
         trends = [(other, changes, sum_up(changes)) for other in others for changes in [list_changes(*sorted((other, entry), key=age))]]
         about = [shown for shown in self.findings if shown.entry is entry]
+        first = next((d.requirement for d in view.deviations if entry.report.counts_as_wrong(d.requirement)), None)
+        lead = None if first is None else view_deviation(first, "", LEAD_LANES)
+        drawn, elsewhere = place_cases(entry, view.deviations, self._drawn)
         self._page(
             f"i/{entry.slug}.html", "entry.html.j2", title=view.title, kind="implementation", text=_entry_text(entry, view), entry=entry, view=view,
-            trends=trends, findings=about,
+            trends=trends, findings=about, lead=lead, drawn=drawn, elsewhere=elsewhere, wrong=list_headlines(entry.report), command=entry.file or entry.name,
         )  # fmt: skip
 
     # Findings
@@ -247,7 +244,7 @@ class Site:
         followers: dict[str, list[Follower]] = defaultdict(list)
         for row in self.rows:
             for result in row.entry.report.formats:
-                for follower in _list_followers(row.entry, result):
+                for follower in list_followers(row.entry, result):
                     followers[follower.profile].append(follower)
         self._page("profiles.html", "profiles.html.j2", title="Profiles", kind="", text="", profiles=self.profiles, followers=followers)
         pairs = self.collection.others.get("pairs", {}).get("formats", {})
@@ -262,7 +259,7 @@ class Site:
             steps = list(list_steps(profile))
             self._page(
                 f"p/{slug(profile.id)}.html", "profile.html.j2", title=profile.id, kind="profile",
-                text=" ".join(f"{r.name} {r.value}" for r in rows), profile=profile,
+                text=f"{profile.summary} {' '.join(profile.formats)}", profile=profile,
                 rows=[r for r in rows if r not in steps], steps=steps, symbols=list_symbols(profile), neighbours=neighbours, links=links, followers=followers.get(profile.id, []),
             )  # fmt: skip
 
@@ -282,7 +279,7 @@ class Site:
         for page in self.requirements:
             self._page(
                 f"r/{page.slug}.html", "requirement.html.j2", title=f"{page.operation}: {page.topic}", kind="requirement",
-                text=f"{page.text} " + " ".join(what for _, what in page.mutants), page=page,
+                text=page.text, page=page,
             )  # fmt: skip
 
     # Pictures
@@ -376,71 +373,9 @@ class Site:
         return f"p/{slug(name)}.html" if any(p.id == name for p in self.profiles) else None
 
 
-def write_letter(shown: Shown) -> str:
-    """A report that can be sent to the implementation's maintainers as it is."""
-    finding, first = shown.finding, shown.requirement.first
-    lines = [
-        f"{finding.title}", "", finding.text, "", f"What a user sees: {finding.effect}", "",
-        f"Seen in {finding.target} {', '.join(v for v, seen in shown.versions if seen is Seen.SAME)}"
-        + "".join(f"; {seen.value} in {v}" for v, seen in shown.versions if seen is not Seen.SAME)
-        + f", {shown.entry.device}, {shown.entry.date}.",
-    ]  # fmt: skip
-    if first is not None:
-        lines += ["", f"Smallest input found ({first.case}):"]
-        lines += [f"  {key}: {_as_text(value)}" for key, value in first.given.items()]
-        lines += [f"  expected {key}: {_as_text(value)}" for key, value in first.expected.items()]
-        lines += [f"  returned {key}: {_as_text(value)}" for key, value in first.returned.items()]
-        lines += [f"  {step}" for step in first.steps]
-    lines += ["", "Reproduce:", *(f"  {line}" for line in list_setup(shown.entry)), f"  {shown.command}"]
-    if first is not None and first.snippet:
-        lines += ["", "To reproduce in Python:", *(f"  {line}" for line in first.snippet.splitlines())]
-    return "\n".join(lines)
-
-
-def list_setup(entry: Entry) -> Iterator[str]:
-    """The commands that install what a target needs, in the versions of its result; of a target that neither an adapter
-    nor an example has, mxspec alone."""
-    adapter = known_adapters().get(entry.name)
-    if adapter is None:
-        used = entry.report.environment.get("libraries", {}) if entry.file else {}
-        yield " ".join([INSTALL, *(f"{name}=={version.partition('+')[0]}" for name, version in used.items())])
-        return
-    library, used = adapter.library, entry.report.environment.get("libraries", {})
-    commit = entry.version.partition("+git")[2]
-    later = commit and any(commit in package for package in adapter.later)
-    packages = [_pin(package, used) for package in (adapter.later if later else library.packages)]
-    if not packages and library.imports in used:  # of a library that no environment is made for, what the result was made with
-        packages = [f"{library.imports}=={used[library.imports].partition('+')[0]}"]
-    yield " ".join([INSTALL, *packages])
-    if library.bare_packages:
-        yield " ".join(["pip install --no-deps", *library.bare_packages])
-    if library.source is not None:
-        yield f"export {library.source.variable}=...  # {library.source.what}"
-
-
-def _pin(package: str, used: Mapping[str, str]) -> str:
-    """A requirement in the version that was used, where the result says which: a GPU's libraries are others."""
-    name, pinned, _ = package.partition("==")
-    version = used.get(name, "").partition("+")[0]
-    return f"{name}=={version}" if pinned and version else shlex.quote(package)
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k} = {_as_text(v)}" for k, v in value.items())
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _list_followers(entry: Entry, result: FormatResult) -> Iterator[Follower]:
-    """How a format stands to the profiles whose bits it has: the judged one decides all requirements, another all but those of calls."""
-    stand = conclude(result, entry.report.requirements).stand
-    bad = [r for r in entry.report.requirements if r.format == result.format and (r.verdict not in GOOD or r.verdict is Verdict.WAIVED)]
-    of_calls = [r for r in bad if r.topic in OF_CALLS or r.verdict in (Verdict.ERROR, Verdict.TIMEOUT)]
-    for name in dict.fromkeys((result.judged_against, *result.identical_to)):
-        identical = name in result.identical_to and not result.partial and stand is not Stand.SILENT
-        if identical or (name == result.judged_against and stand in (Stand.CONFORMS, Stand.MATCHES)):
-            failing = dict.fromkeys(r.topic for r in (bad if name == result.judged_against else of_calls))
-            yield Follower(name, entry, result.format, identical, tuple(failing))
+def squeeze(page: str) -> str:
+    """The same page in fewer bytes."""
+    return _QUOTED.sub(r" \1=\2", _UNSEEN.sub("", page.strip())) + "\n"
 
 
 def _unique(profiles: Sequence[Profile]) -> list[Profile]:
@@ -448,7 +383,8 @@ def _unique(profiles: Sequence[Profile]) -> list[Profile]:
 
 
 def _entry_text(entry: Entry, view: ResultView) -> str:
-    words = [f.conclusion.text for f in view.formats] + [w for f in entry.report.formats for w in (*f.deviations, *f.open_choices)]
+    said = [f.conclusion.text for f in view.formats] + [w for f in entry.report.formats for w in (*f.deviations, *f.open_choices)]
+    words = dict.fromkeys(said)
     return f"{entry.name} {entry.version} {entry.device} {entry.about} " + " ".join(words)
 
 
@@ -459,7 +395,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "current": row.entry.current,
         "cells": {
             column: {
-                "v": cell.verdict.value, "p": cell.profile,
+                "v": cell.verdict.value,
                 "o": {name: [verdict.value, asked, failing] for name, (verdict, asked, failing) in cell.operations.items()},
             }
             for column, cell in row.cells.items()
@@ -500,4 +436,4 @@ def render_site(collection: Collection, documents: Sequence[Document] = ()) -> F
     return Site(collection, documents).render()
 
 
-__all__ = ["Site", "render_site", "write_letter"]
+__all__ = ["Site", "render_site"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 #: Rows of one table that are drawn; the rest is counted.
-MOST_ROWS = 400
+MOST_ROWS = 120
 #: The text of a document in addition to its tables, by key.
 _FACTS = ("what", "about", "note", "command", "time", "seconds", "cpu_seconds", "python", "numpy", "mxspec", "vectors", "commit")
 

@@ -122,8 +122,8 @@ def view_result(document: Mapping[str, Any], number: int = 0) -> ResultView:
     return view_report(document, read_report(document), number)
 
 
-def view_report(document: Mapping[str, Any], report: Report, number: int = 0) -> ResultView:
-    """Everything that is shown of a result that was read, and its texts cleaned, before."""
+def view_report(document: Mapping[str, Any], report: Report, number: int = 0, *, lanes: int = MAX_LANES) -> ResultView:
+    """Everything that is shown of a result that was read, and its texts cleaned, before; lanes: of a failing block, at most."""
     prefix = f"r{number}-" if number else ""
     target = report.target
     headline = HEADLINES[document["exit_code"]]
@@ -142,7 +142,7 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0) ->
         counts=tuple((v, document["counts"][v]) for v in MARKS if document["counts"].get(v)),
         formats=tuple(_view_format(f, report.requirements) for f in report.formats),
         matrices=_view_matrices(report.requirements, prefix),
-        deviations=tuple(view_deviation(r, prefix) for r in list_unmet(report)),
+        deviations=tuple(view_deviation(r, prefix, lanes) for r in list_unmet(report)),
         provenance=tuple(_view_provenance(document)),
     )
 
@@ -191,7 +191,7 @@ def _view_matrices(requirements: Sequence[Requirement], prefix: str) -> tuple[Ma
     return tuple(matrices)
 
 
-def view_deviation(requirement: Requirement, prefix: str) -> Deviation:
+def view_deviation(requirement: Requirement, prefix: str, most: int = MAX_LANES) -> Deviation:
     lanes: list[Lane] = []
     facts: list[tuple[str, str]] = []
     failure = requirement.first
@@ -199,8 +199,8 @@ def view_deviation(requirement: Requirement, prefix: str) -> Deviation:
     if failure is not None:
         given = failure.given.get("x")
         if isinstance(given, dict):
-            more = max(0, len(given) - MAX_LANES)
-            lanes = _view_lanes(requirement, {label: given[label] for label in pick_lanes(failure, MAX_LANES)})
+            more = max(0, len(given) - most)
+            lanes = _view_lanes(requirement, {label: given[label] for label in pick_lanes(failure, most)})
         for key, value in failure.given.items():
             if key != "x":
                 facts.append((key, _plain(value)))

@@ -45,13 +45,13 @@
           link.hidden = now === null;
           if (now === null) continue;
           link.className = "v-" + now.verdict.replace(" ", "-");
-          link.querySelector(".mark").textContent = MARKS[now.verdict];
-          link.querySelector(".ratio").textContent = now.asked - now.failing + "/" + now.asked;
+          link.querySelector("b").textContent = MARKS[now.verdict];
+          link.querySelector("i").textContent = now.asked - now.failing + "/" + now.asked;
           if (hidden) continue;
           bad += now.failing;
           hit ||= !want.verdict || now.verdict === want.verdict;
         }
-        const text = [row.name, row.version, row.device, ...Object.values(row.cells).map((c) => c.p)].join(" ").toLowerCase();
+        const text = line.textContent.toLowerCase();
         line.hidden = !(hit && (!want.device || row.device === want.device) && words.every((w) => text.includes(w)));
         count += !line.hidden;
         failing.set(row.slug, bad);
