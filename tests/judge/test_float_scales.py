@@ -106,3 +106,39 @@ def test_float_scales_go_over_every_transport(transport: str, tmp_path: Path) ->
     report = check(target, formats=[ROWS])
     assert {r.verdict for r in report.requirements} <= {"pass", "unsupported"}
     assert [f.identical_to for f in report.formats] == [["vllm-0.33/fp8-128/native"]]
+
+
+def _some_lanes(s: Floats, q: Floats) -> Any:
+    """NaN in lanes of the lower half alone; above it the cast's clip keeps it out."""
+    return np.isnan(q) & (np.arange(q.shape[-1]) < K // 2)
+
+
+#: What becomes of NaN, whether a profile is claimed, and the exit code: a NaN of FP8 stays one, the rest no text says.
+NAN: dict[str, tuple[Quantizer, bool, int]] = {
+    "kept under its own scale": (replace(RIGHT, amax=lambda m: np.nan_to_num(m.max(axis=-1), nan=448.0), lost=lambda s, q: np.isnan(q)), False, 0),
+    "kept, against a claim": (replace(RIGHT, amax=lambda m: np.nan_to_num(m.max(axis=-1), nan=448.0), lost=lambda s, q: np.isnan(q)), True, 1),
+    "kept in some lanes": (
+        replace(
+            RIGHT, amax=lambda m: np.nan_to_num(m.max(axis=-1), nan=448.0), lost=_some_lanes,
+            cast=lambda q: np.nan_to_num(np.clip(q, -448, 448), nan=448.0).astype(ml_dtypes.float8_e4m3fn),
+        ),
+        False, 1,
+    ),
+    "lost": (
+        replace(
+            RIGHT, amax=lambda m: np.nan_to_num(m.max(axis=-1), nan=448.0), lost=lambda s, q: np.zeros(q.shape, bool),
+            cast=lambda q: np.nan_to_num(np.clip(q, -448, 448), nan=-448.0).astype(ml_dtypes.float8_e4m3fn),
+        ),
+        False, 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAN)
+def test_what_no_text_defines_is_open_unless_it_is_claimed(name: str) -> None:
+    kernel, claimed, code = NAN[name]
+    claim = {"PROFILE": "deepgemm-2.6/fp8-128/float32"} if claimed else {}
+    report = check(SimpleNamespace(FORMATS=[ROWS], quantize=kernel.quantize, **claim), in_process=True)
+    assert report.exit_code == code
+    bad = {r.topic for r in report.requirements if r.verdict in ("fail", "deviation")}
+    assert bad <= {"nan", "inf", "choice", "position"}

@@ -235,7 +235,7 @@ def topic_level(topic: str, operation: str, fmt: str, *, described: bool = False
     if described or operation in OF_CALLS or topic in _CONTRACT or (operation == "stochastic" and fmt in BLOCKS):
         return Level.CONTRACT
     if topic == "nan" and _keeps_nan(operation, fmt):
-        return Level.MUST
+        return Level.MUST if _is_ocp(fmt) else Level.CONTRACT
     if operation == "tensor_scale" and topic == "zero-block":
         return Level.OPEN
     if topic in _OPEN or (fmt == E8M0.name and operation == "encode" and topic in _ROUNDED):
@@ -260,10 +260,10 @@ def _is_ocp(fmt: str) -> bool:
 
 
 def _keeps_nan(operation: str, fmt: str) -> bool:
-    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in an MX block."""
+    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in a block."""
     if operation in ("encode", "stochastic"):
         return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
-    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].is_ocp and BLOCKS[fmt].element.nan_code is not None
+    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].element.nan_code is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
             return explanation
         return common_explanation([tally], lambda _: (), lambda e: e.cause is not Cause.CONVERSION_MISTAKE) or explanation
 
-    described = judged.kind is not Kind.NORMATIVE
+    described = run.described
     # What answers nothing at all refuses nothing in particular.
     refuses = bool(observations.answered) and not described
     requirements = [

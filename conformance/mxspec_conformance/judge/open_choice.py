@@ -18,7 +18,7 @@ from mxspec.acceptance import flag_nan, flag_nan_codes, fold_zeros
 from mxspec.elements import code_dtype
 from mxspec.elements_given_scale import encode_given_scale
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Kind, Profile
+from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.tally import Scorecard, Tally
 from mxspec_conformance.observations.answers import is_legal
 from mxspec_conformance.observations.quantize import Observed
@@ -33,13 +33,13 @@ TOPICS = ("nan", "inf")
 Reasons = frozenset[Hashable]
 
 
-def judge_choices(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, scorecard: Scorecard) -> None:
+def judge_choices(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, scorecard: Scorecard, *, described: bool) -> None:
     """Enter, for each group of blocks that one choice concerns, the blocks that it does not explain.
 
     Groups in which every answer is one of those that are listed as legal are left alone; so is a target that goes wrong in
-    ordinary blocks, as it does so in these.
+    ordinary blocks, as it does so in these. described: as for `topic_level`.
     """
-    if profile.kind is not Kind.NORMATIVE or any(t.failing for t in scorecard.tallies.values() if _binds(t)):
+    if described or any(t.failing for t in scorecard.tallies.values() if _binds(t)):
         return
     groups: dict[tuple[str, str, TensorScales | None], list[Observed]] = {}
     for item in seen:

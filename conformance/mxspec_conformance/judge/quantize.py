@@ -117,7 +117,8 @@ def judge_observed(
         if unsigned and not matched:
             scorecard.count("zero-sign", seen.label, origin=case.id, ok=False, equals=by_profiles(equal_profiles(seen, fmt, signs=True)))
         equals = frozenset() if unsigned else by_profiles(equal_profiles(seen, fmt, signs=False))
-        scorecard.count(topic, seen.label, origin=case.id, ok=unsigned, equals=equals, milder=topic == "nan" and _keeps_nan(seen, fmt))
+        milder = (topic == "nan" and _keeps_nan(seen, fmt)) or (topic == "zero-block" and _stays_zero(seen, fmt))
+        scorecard.count(topic, seen.label, origin=case.id, ok=unsigned, equals=equals, milder=milder)
         return
     canonical = legal[0]
     scales = seen.scales.reshape(-1)
@@ -151,10 +152,12 @@ def _is_open_zero(seen: Observed, fmt: BlockFormat, profile: Profile, due: Answe
     Under float32 scales a library may make it NaN, by 0 / 0: zeros are right all the same.
     """
     divided = fmt.scale.bits > 8 and bool(flag_nan(fmt.element)[due.codes].all())
-    if not divided and (profile.kind is not Kind.NORMATIVE or not fmt.has_tensor_scale):
-        return False
-    zeros = not fold_zeros(fmt.element)[seen.codes].any()
-    return bool(zeros and not flag_nan_codes(seen.scales, fmt.scale).any())
+    return (divided or (profile.kind is Kind.NORMATIVE and fmt.has_tensor_scale)) and _stays_zero(seen, fmt)
+
+
+def _stays_zero(seen: Observed, fmt: BlockFormat) -> bool:
+    """Whether all elements are zeros, and scales numbers."""
+    return not (fold_zeros(fmt.element)[seen.codes].any() or flag_nan_codes(seen.scales, fmt.scale).any())
 
 
 #: The topic of blocks whose scale lies at the lower end of the range, or below.

@@ -81,6 +81,11 @@ class BlockRun:
         """The block format."""
         return self.observations.fmt
 
+    @property
+    def described(self) -> bool:
+        """Whether the target promises what a library does. Of a format without a normative profile the nearest one promises nothing."""
+        return self.pinned and self.profile.kind is not Kind.NORMATIVE
+
 
 @dataclass(frozen=True, slots=True)
 class BlockStage:
@@ -115,7 +120,7 @@ def _judge_quantize(run: BlockRun, scorecard: Scorecard) -> Failures:
     seen = set_places_apart(run.session, run.fmt, run.profile, run.observations.answered, scorecard)
     quantize.judge_all(seen, run.fmt, run.profile, scorecard, naming=run.naming)
     if not run.session.capabilities.fake:  # how a block is stored is not to be seen of its values
-        judge_choices(run.observations.answered, run.fmt, run.profile, scorecard)
+        judge_choices(run.observations.answered, run.fmt, run.profile, scorecard, described=run.described)
     return {}
 
 

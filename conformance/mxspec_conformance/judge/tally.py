@@ -77,7 +77,7 @@ class Scorecard:
         equals: what would have returned the same, where it is not ok.
         origin: the vector file's name of the case, where the label says more.
         show: describes it, where it is not ok.
-        milder: it breaks only what is recommended, where it is not ok.
+        milder: where it is not ok, it breaks only what is recommended, or of what no text defines, nothing.
         view: how its inputs lay in memory: a name of `ARRANGEMENTS`, with `@n` behind it where only the n-th input did.
         """
         tally = self.tally(topic)
@@ -168,8 +168,8 @@ def judge_tally(
     may_refuse: whether an exception for NaN or Inf is an answer that is left open.
     """
     level = topic_level(tally.topic, tally.operation, tally.format, described=described)
-    if tally.failing and tally.milder.issuperset(tally.failing):
-        level = max(level, Level.SHOULD, key=lambda one: one.rank)
+    if tally.failing and tally.milder.issuperset(tally.failing) and not described:
+        level = max(level, Level.SHOULD if level is Level.MUST else Level.OPEN, key=lambda one: one.rank)
     requirement = Requirement(
         id=tally.id,
         level=level.value,

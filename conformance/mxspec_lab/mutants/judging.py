@@ -15,6 +15,7 @@ import numpy as np
 
 from mxspec.layouts import get_layout
 from mxspec.profiles import get_profile
+from mxspec.profiles.schema import Kind
 from mxspec_conformance.judge import layouts as judge_layouts
 from mxspec_conformance.judge.stages import BLOCK_STAGES, SCALAR_STAGES, BlockRun, Source
 from mxspec_conformance.judge.tally import Scorecard
@@ -138,7 +139,8 @@ def _run_stages(session: TargetSession, operation: str, fmt: str, profile: str) 
     if operation in LAYOUT_OPERATIONS:
         yield Source.LAYOUT, _judge_layout(session, operation, fmt)
     elif operation in BLOCK_STAGES:
-        run = BlockRun(Observations(session, fmt), get_profile(profile, fmt), naming=False)
+        known = get_profile(profile, fmt)
+        run = BlockRun(Observations(session, fmt), known, naming=False, pinned=known.kind is not Kind.NORMATIVE)
         for stage in BLOCK_STAGES[operation]:
             if stage.source is Source.CALLS and not selects_calls():
                 continue
