@@ -209,15 +209,21 @@ def _pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def find_compiler() -> str:
+    """The path of g++; CompilerMissingError without one."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise CompilerMissingError("g++ is not on the PATH; install a C++17 compiler (Debian: apt install g++)")
+    return compiler
+
+
 @lru_cache(maxsize=4)
 def build_host_library(rules: tuple[KernelRules, ...]) -> HostLibrary:
     """Compile the headers with these rules.
 
     Raises CompilerMissingError without g++, and RuntimeError with the compiler's words if they do not compile.
     """
-    compiler = shutil.which("g++")
-    if compiler is None:
-        raise CompilerMissingError("g++ is not on the PATH; install a C++17 compiler (Debian: apt install g++)")
+    compiler = find_compiler()
     text = combine_rules(rules)
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     folder = Path(tempfile.mkdtemp(prefix=f"mxspec-gpu-host-{digest}-"))
