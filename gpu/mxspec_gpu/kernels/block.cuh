@@ -54,7 +54,7 @@ MX_HD u32 encode_lane(float x, float sf, float amax, u32 random, const T& t) {
   if (R::kUnderNanScale >= 0 && is_nan(sf)) return (u32)R::kUnderNanScale;
   const float s = R::scaled(x, sf, amax, t);
   if (is_nan(s)) return code_of_nan<R>(x, sf);
-  if (Rand == NO_RANDOM) return encode<R::kElement>(s, RNE, SATURATE, 0, 0);
+  if (Rand == NO_RANDOM) return encode<R::kElement>(s, RNE, R::kOverflow, 0, 0);
   return encode_stochastic<R::kElement>(s, random, Rand == RANDOM_WORDS_32 ? 32 : 8, 0, 0);
 }
 
@@ -65,7 +65,7 @@ struct Packed {
 };
 
 // Random words: one for each element of x, in the order of the logical tensor; `word(i)` is lane i's.
-// codes: a pointer, or what else takes bytes by `*codes++ =`. Returns the scale byte; writes the packed codes.
+// codes: a pointer, or what else takes bytes by `*codes++ =`. Returns the scale; writes the packed codes.
 template <class R, int Rand, class L, class W, class T, class O>
 MX_HD u32 quantize_block(const L& lanes, const W& word, const T& t, O codes) {
   const float amax = find_amax<R>(lanes);

@@ -7,7 +7,7 @@
 
 namespace mx {
 
-enum Element { E2M1, E2M3, E3M2, E4M3, E5M2, INT8, E8M0, UE4M3 };
+enum Element { E2M1, E2M3, E3M2, E4M3, E5M2, INT8, E8M0, UE4M3, F32 };
 // Roundings of magnitudes; directed ones are resolved by the sign first (`magnitude_rule`).
 enum Rounding { RNE, RNA, RNZ, RNU, RTZ, RTN, RTP };
 enum MagnitudeRule { EVEN, TIES_AWAY, TIES_TO_ZERO, DOWN, UP };

@@ -66,24 +66,26 @@ MX_HD BlockScale find_scale(u32 magnitude, const T& t) {
   const u32 byte = encode_scale<R>(R::scale_value(amax, t));
   const float sf = decode_scale<R::kScale>(byte), factor = R::factor(sf, amax, t);
   // The product is the largest scaled magnitude; a negative or NaN one has larger bits than any finite one.
-  const u32 largest = bits_of(fmul(amax, factor));
-  const bool ordinary = magnitude < kInf && largest < kInf && !is_nan(sf);
+  const u32 largest = bits_of(R::apply(amax, factor));
+  // Beyond the largest value codes are the largest one's here, or the plain way finds them.
+  const u32 end = R::kOverflow == SATURATE ? kInf : bits_of(decode<R::kElement>(Format<R::kElement>::max_code)) + 1u;
+  const bool ordinary = magnitude < kInf && largest < end && !is_nan(sf);
   return {byte, factor, ordinary, Encode8Clamp<R::kElement>::needed && largest >= Encode8Clamp<R::kElement>::from};
 }
 
-// Eight elements as float32, times the block's factor.
-template <int In>
+// Eight elements as float32, by the block's factor.
+template <class R, int In>
 MX_HD void scale8(const u32* x, float factor, float s[8]) {
   if (In == FLOAT32) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) s[i] = fmul(float_of(x[i]), factor);
+    for (int i = 0; i < 8; ++i) s[i] = R::apply(float_of(x[i]), factor);
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float lo = In == FLOAT16 ? from_f16_number(x[i] & 0xFFFFu) : float_of(x[i] << 16);
       const float hi = In == FLOAT16 ? from_f16_number(x[i] >> 16) : float_of(x[i] & 0xFFFF0000u);
-      s[2 * i] = fmul(lo, factor);
-      s[2 * i + 1] = fmul(hi, factor);
+      s[2 * i] = R::apply(lo, factor);
+      s[2 * i + 1] = R::apply(hi, factor);
     }
   }
 }
@@ -107,7 +109,7 @@ MX_HD Eight encode8_block(const u32* x, const BlockScale& b, u32 random_lo, u32 
   if (Rand == NO_RANDOM && In == BFLOAT16 && R::kElement == E2M1 && R::kPowerOfTwo && !MX_HAS_FP4_CVT)
     return encode8_e2m1_bf16(x, twice_bf16(b.factor), twice_bf16(fmul(reciprocal_of_power(b.factor), 6.0f)));
   float s[8];
-  scale8<In>(x, b.factor, s);
+  scale8<R, In>(x, b.factor, s);
   if (Rand != NO_RANDOM) return encode8_e2m1_stochastic(s, random_lo, random_hi);
   u32 signs[4];
 #pragma unroll

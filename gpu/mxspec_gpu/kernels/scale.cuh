@@ -12,6 +12,17 @@ enum ScaleStep {
   STEP_RATIO_UP,    // e8m0: value / M rounded up to a power of two, the quotient exact
   STEP_ENCODE_UP,   // e8m0: the float32 value rounded up to a power of two
   STEP_ENCODE_RNE,  // ue4m3: nearest even, saturating
+  STEP_STORE,       // f32: the value itself
+};
+
+// What holds a scale.
+template <int S>
+struct Stored {
+  typedef u8 Word;
+};
+template <>
+struct Stored<F32> {
+  typedef u32 Word;
 };
 
 // Trailing significand bits and exponent of an element's largest value, and its float32 significand.
@@ -50,7 +61,7 @@ MX_HD int scale_exponent(u32 magnitude) {
   return v.exponent - Largest<F>::emax + (v.fraction > Largest<F>::fraction);  // STEP_RATIO_UP
 }
 
-// The scale byte. R: the rules of one profile and format (generated): kScaleStep, kElement, kSubtractEmax, kOffset,
+// The scale byte, or the bits of a float32. R: the rules of one profile and format (generated): kScaleStep, kElement, kSubtractEmax, kOffset,
 // kByteLow, kByteHigh, kOnZero, kOnInf, kOnNan.
 template <class R>
 MX_HD u32 encode_scale(float value) {
@@ -64,6 +75,7 @@ MX_HD u32 encode_scale(float value) {
   if (magnitude > kInf) return R::kOnNan;
   if (magnitude == kInf) return R::kOnInf;
   if (magnitude == 0) return R::kOnZero;
+  if (R::kScaleStep == STEP_STORE) return magnitude;
   int code;
   if (R::kScaleStep == STEP_ENCODE_RNE) {
 #if MX_HAS_FP8_CVT
@@ -78,9 +90,10 @@ MX_HD u32 encode_scale(float value) {
   return (u32)(code < R::kByteLow ? R::kByteLow : code > R::kByteHigh ? R::kByteHigh : code);
 }
 
-// The value of a scale byte.
+// The value of a stored scale.
 template <int S>
 MX_HD float decode_scale(u32 byte) {
+  if (S == F32) return float_of(byte);
   if (S == E8M0) return float_of(byte == 0 ? 0x00400000u : byte == 0xFF ? kNan : byte << 23);
 #if MX_HAS_FP8_CVT
   return from_f16_number(e4m3x2_to_f16x2(byte & 0x7Fu) & 0xFFFFu);
