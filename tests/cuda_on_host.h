@@ -126,6 +126,8 @@ void launch(void (*kernel)(A...), unsigned across, unsigned down, unsigned threa
 
 struct uint2 { unsigned x, y; };
 struct __align__(16) uint4 { unsigned x, y, z, w; };
+struct __align__(16) float4 { float x, y, z, w; };
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 template <class T> T __ldg(const T* p) { return *p; }

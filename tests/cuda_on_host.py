@@ -14,10 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mxspec_gpu import plans
+from mxspec.elements import code_dtype
+from mxspec.rcp_table import load_rcp_table
+from mxspec_gpu import api, plans
+from mxspec_gpu.arguments import find_layout
 from mxspec_gpu.build import KernelSource
 from mxspec_gpu.host import find_compiler
 from mxspec_gpu.launch import Kernel
+from mxspec_gpu.rules import KernelRules
+
+from tests.gpu.arithmetic import DTYPES
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "gpu" / "mxspec_gpu" / "kernels"
@@ -26,7 +32,11 @@ _ENTRY = """#include "{file}"
 extern "C" void run(unsigned across, unsigned down, unsigned threads, void** parameters) {{
   host::launch(mx::{function}, across, down, threads, parameters);
 }}
+extern "C" void set_rcp_table(const signed char* table) {{ mx::rcp_table() = table; }}
 """
+
+
+_RCP = np.ascontiguousarray(load_rcp_table())
 
 
 class HostKernel(Kernel):
@@ -36,29 +46,35 @@ class HostKernel(Kernel):
         self.source = source
         self._pack = struct.Struct("@" + types)
         self._offsets = [struct.calcsize("@" + types[: i + 1]) - struct.calcsize(types[i]) for i in range(len(types))]
-        self._folder = tempfile.TemporaryDirectory(prefix="mxspec-host-kernel-")
-        folder = Path(self._folder.name)
-        for name, text in (*source.generated, ("entry.cpp", _ENTRY.format(file=source.file, function=source.function))):
-            (folder / name).write_text(text, "utf-8")
-        defines = [f"-D{name}={value}" for name, value in source.defines]
-        command = [
-            find_compiler(),
-            *_FLAGS,
-            *defines,
-            f"-I{folder}",
-            f"-I{KERNELS}",
-            "-o",
-            str(folder / "kernel.so"),
-            str(folder / "entry.cpp"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[:4000]
-        self._run = ctypes.CDLL(str(folder / "kernel.so")).run
+        with tempfile.TemporaryDirectory(prefix="mxspec-host-kernel-") as folder:
+            self._run = _load(source, Path(folder))
 
     def launch(self, grid: tuple[int, int], threads: int, stream: int, *parameters: int) -> None:
         """Run it."""
         _, addresses = self.pack(parameters)
         self._run(grid[0], grid[1], threads, addresses)
+
+
+def _load(source: KernelSource, folder: Path) -> Any:
+    """A kernel's launch, compiled in a folder that is not needed once it is loaded."""
+    for name, text in (*source.generated, ("entry.cpp", _ENTRY.format(file=source.file, function=source.function))):
+        (folder / name).write_text(text, "utf-8")
+    defines = [f"-D{name}={value}" for name, value in source.defines]
+    command = [
+        find_compiler(),
+        *_FLAGS,
+        *defines,
+        f"-I{folder}",
+        f"-I{KERNELS}",
+        "-o",
+        str(folder / "kernel.so"),
+        str(folder / "entry.cpp"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+    library = ctypes.CDLL(str(folder / "kernel.so"))
+    library.set_rcp_table(ctypes.c_void_p(_RCP.ctypes.data))
+    return library.run
 
 
 @lru_cache(maxsize=64)
@@ -75,6 +91,7 @@ def _zero(size: int) -> plans.Launch:
 def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans whose kernels are the host's, of compute capability 9.0."""
     monkeypatch.setattr(plans, "get_kernel", host_kernel)
+    monkeypatch.setattr(api, "get_kernel", host_kernel)
     monkeypatch.setattr(plans, "find_arch", lambda device: "sm_90")
     monkeypatch.setattr(plans, "zero_scales", _zero)
 
@@ -91,23 +108,37 @@ def run_quantize(
         x.shape, strides, dtype, 0, address % 16, fmt, profile, axis % x.ndim, tensor is not None, scale_layout, 0 if seed is None else 3,
         pad, None, square,
     )  # fmt: skip
-    outputs = [_Guarded(shape) for shape in (plan.codes_shape, plan.scales_shape)]
+    outputs = [_Guarded(plan.codes_shape, np.dtype(np.uint8)), _Guarded(plan.scales_shape, code_dtype(plan.rules.fmt.scale))]
     for launch in plan.launches:
         launch(address, *(out.array.ctypes.data for out in outputs), 0, 0, seed or 0, tensor or 0, 0)
     assert all(out.is_intact() for out in outputs), "wrote outside its outputs"
     return outputs[0].array, outputs[1].array
 
 
+def run_dequantize(
+    codes: npt.NDArray[np.uint8], scales: npt.NDArray[Any], rules: KernelRules, dtype: str, *, scale_layout: str = "row-major"
+) -> npt.NDArray[Any]:
+    """The values [rows, K] that a call writes for packed codes [rows, bytes] and scales as they lie."""
+    columns = codes.shape[-1] * 8 // rules.fmt.element.bits
+    out = _Guarded((len(codes), columns), np.dtype(DTYPES[dtype]))
+    # Not what calls on a chip have found before, nor for them.
+    find = api._dequantize_launches.__wrapped__
+    for launch in find(rules, len(codes), columns, dtype, find_layout(scale_layout, rules.fmt), 0):
+        launch(codes.ctypes.data, scales.ctypes.data, out.array.ctypes.data, 0, 0, 0)
+    assert out.is_intact(), "wrote outside its output"
+    return out.array
+
+
 class _Guarded:
     """An output at a multiple of 16 bytes, in which and around which no byte is zero."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        size = int(np.prod(shape))
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        size = int(np.prod(shape)) * dtype.itemsize
         self.memory = np.full(size + 528, 0xA5, np.uint8)
         self.start = 256 + -self.memory.ctypes.data % 16
-        self.array = self.memory[self.start : self.start + size].reshape(shape)
+        self.array = self.memory[self.start : self.start + size].view(dtype).reshape(shape)
 
     def is_intact(self) -> bool:
         """Whether nobody wrote around it."""
-        end = self.start + self.array.size
+        end = self.start + self.array.nbytes
         return bool((self.memory[: self.start] == 0xA5).all() and (self.memory[end:] == 0xA5).all())

@@ -10,17 +10,20 @@ import pytest
 
 import mxspec
 from mxspec import reals
+from mxspec.adjacent import ADJACENT
 from mxspec.elements import default_nan_policy
-from mxspec.formats import ELEMENTS, SCALES, get_scalar
+from mxspec.formats import OCP_ELEMENTS, get_scalar
 from mxspec.profiles.schema import AmaxNan
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, find_tensor_amax
+from mxspec_gpu.kernels import SCALARS
 from mxspec_gpu.rules import UnsupportedProfileError, generate_rules
 
 from tests.cuda_headers import all_of, directed_float32, wide_float32
 from tests.gpu.arithmetic import (
     DTYPES,
     FORMAT_LEVELS,
+    GROUP_LEVELS,
     LEVELS,
     Level,
     level_id,
@@ -29,11 +32,12 @@ from tests.gpu.arithmetic import (
     pack,
     random_blocks,
     rules_of,
+    scale_codes,
     sixteen_bit_blocks,
     threshold_blocks,
 )
 
-SCALARS = (*ELEMENTS, *SCALES)
+ELEMENTS = tuple(element.name for element in OCP_ELEMENTS)
 SEED = 20240917
 
 
@@ -258,10 +262,9 @@ def test_dequantize_every_code_under_every_byte(level: Level) -> None:
     profile, fmt_name, two = level
     rules = rules_of(level)
     fmt = rules.fmt
-    count = fmt.scale.code_count
     repeats = -(-fmt.element.code_count // fmt.k)
-    codes = np.resize(np.arange(fmt.element.code_count, dtype=np.uint8), (count, repeats * fmt.k))
-    scales = np.repeat(np.arange(count, dtype=np.uint8)[:, np.newaxis], repeats, axis=1)
+    scales = np.repeat(scale_codes(fmt)[:, np.newaxis], repeats, axis=1)
+    codes = np.resize(np.arange(fmt.element.code_count, dtype=np.uint8), (len(scales), repeats * fmt.k))
     for native in native_values(rules):
         scale = TensorScale.from_float(rules.native or "decode", native) if two else None
         expected = mxspec.dequantize(codes, scales, fmt_name, profile=profile, tensor_scale=scale).reshape(-1)
@@ -270,6 +273,19 @@ def test_dequantize_every_code_under_every_byte(level: Level) -> None:
         np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
         kept = ~np.isnan(expected)
         np.testing.assert_array_equal(got[kept].view(np.uint32), expected[kept].view(np.uint32))
+
+
+def test_profiles_of_groups() -> None:
+    """All that libraries compute, but what needs a float log2, a power of two or a quotient in 16 bits."""
+    for fmt in dict.fromkeys(level[1] for level in GROUP_LEVELS):
+        block = mxspec.register_adjacent(fmt)
+        lacks = []
+        for profile in ADJACENT[fmt].profiles:
+            if (profile.id, fmt, False) not in GROUP_LEVELS:
+                with pytest.raises(UnsupportedProfileError, match=r"log2f-ceil|computes (pow2ceil|/ in the domain b?f16)"):
+                    generate_rules(profile, block, two_level=False)
+                lacks.append(profile.id)
+        assert len(lacks) == {"fp8_e4m3-128-f32": 4, "fp8_e5m2-128-f32": 3, "fp8_e4m3-128": 1}[fmt]
 
 
 def test_refuses_what_kernels_lack() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.cuda_on_host import on_host as on_host, run_quantize
-from tests.gpu.arithmetic import Level, native_values, rules_of
-from tests.gpu.compare import expect, lay_out, normal
+import mxspec
+
+from tests.cuda_on_host import on_host as on_host, run_dequantize, run_quantize
+from tests.gpu.arithmetic import DTYPES, GROUP_LEVELS, Level, level_id, native_values, random_blocks, rules_of, scale_codes, threshold_blocks
+from tests.gpu.compare import expect, lay_out, layouts_of, normal, pack_rows
+from tests.gpu.device import Array, bits_of
 
 #: Calls that take each kernel and each of its ways of reading and of writing scales: level, dtype, shape, axis, layout of the scales.
 CALLS: tuple[tuple[Level, str, tuple[int, ...], int, str], ...] = (
@@ -21,6 +24,12 @@ CALLS: tuple[tuple[Level, str, tuple[int, ...], int, str], ...] = (
     (("nvfp4-te", "nvfp4", True), "bfloat16", (130, 208), -1, "128x4"),
     (("nvfp4-te", "nvfp4", True), "float32", (48, 30), 0, "row-major"),
     (("mx-floor", "mxfp4", False), "bfloat16", (300, 5), 0, "128x4"),
+    (("mx-rceil", "fp8_e4m3-128", False), "bfloat16", (256, 1024), -1, "128x4"),
+    (("deepgemm-2.6/fp8-128/ue8m0-cuda", "fp8_e4m3-128", False), "float32", (37, 512), -1, "128x4"),
+    (("deepgemm-2.6/fp8-128/ue8m0", "fp8_e4m3-128", False), "float16", (9, 300), -1, "row-major"),
+    (("vllm-0.33/fp8-128/cuda", "fp8_e4m3-128-f32", False), "bfloat16", (3, 5, 1280), -1, "column-major"),
+    (("deepgemm-2.6/fp8-128/float32-cuda", "fp8_e4m3-128-f32", False), "float16", (64, 200), 0, "column-major"),
+    (("te-2.20/fp8-128/float32/e5m2", "fp8_e5m2-128-f32", False), "float32", (7, 129), -1, "row-major"),
 )
 
 
@@ -45,3 +54,40 @@ def test_square_blocks(shape: tuple[int, int], on_host: None) -> None:
     want, want_scales, _ = expect(level, x, native, block=(16, 16))
     np.testing.assert_array_equal(scales, want_scales)
     np.testing.assert_array_equal(codes, want)
+
+
+def _group_rows(level: Level, dtype: str) -> Array:
+    """Blocks at every threshold of the rules where they can be, and blocks of every kind, five to a row."""
+    blocks = [random_blocks(dtype, 128, 400, 11)]
+    if dtype == "float32":
+        blocks.append(threshold_blocks(level, 1.0)[::3])
+    x = np.concatenate(blocks)
+    return x[: len(x) // 5 * 5].reshape(-1, 640)
+
+
+@pytest.mark.parametrize("level", GROUP_LEVELS, ids=level_id)
+def test_groups_of_128(level: Level, on_host: None) -> None:
+    """Contiguous rows, rows a pitch apart, rows that end within a block and start anywhere, by turns; scales in both layouts."""
+    number = GROUP_LEVELS.index(level)
+    x = _group_rows(level, tuple(DTYPES)[number % 3])
+    wide = np.zeros((len(x), 704), x.dtype)
+    wide[:, 32:672] = x
+    views = (x, wide[:, 31:640]) if number % 2 else (wide[:, 32:672], x[::-1, 5:])
+    for layout, view in zip(layouts_of(level), views, strict=True):
+        codes, scales = run_quantize(view, level[1], level[0], scale_layout=layout, pad=True)
+        want, want_scales, pinned = expect(level, view, 1.0)
+        np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
+        np.testing.assert_array_equal(np.where(pinned, codes, 0), np.where(pinned, want, 0))
+
+
+@pytest.mark.parametrize("level", [*GROUP_LEVELS[::5], ("mx-floor", "mxfp6_e2m3", False)], ids=level_id)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values(level: Level, dtype: str, on_host: None) -> None:
+    rules = rules_of(level)
+    scales = scale_codes(rules.fmt)
+    scales = scales[: len(scales) // 3 * 3].reshape(-1, 3)
+    codes = np.resize(np.arange(rules.fmt.element.code_count, dtype=np.uint8), (len(scales), 3 * rules.fmt.k))
+    want = mxspec.dequantize(codes, scales, level[1], profile=level[0], dtype=DTYPES[dtype])
+    for layout in layouts_of(level):
+        got = run_dequantize(pack_rows(codes, level), lay_out(scales, layout), rules, dtype, scale_layout=layout)
+        np.testing.assert_array_equal(bits_of(got), bits_of(want))

@@ -32,16 +32,18 @@ from mxspec_gpu.arguments import (
     check_profile,
     check_seed,
     check_sr_bits,
+    find_layout,
+    find_scale_dtype,
 )
 from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, check_gpu, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel, make_division
-from mxspec_gpu.plans import MAX_BLOCKS, NotAMatrixError, find_plan, launch_both, scale_shape
+from mxspec_gpu.plans import MAX_BLOCKS, NotAMatrixError, find_plan, launch_both, scale_shape, scale_step
 from mxspec_gpu.quick import find_output, remember, run_again
 from mxspec_gpu.rules import KernelRules, generate_rules
 from mxspec_gpu.scalars import decode, encode, pack, unpack
 from mxspec_gpu.transform import SIZE as TRANSFORM_SIZE, find_signs
-from mxspec_gpu.views import Matrix, count_tiles, split_launches
+from mxspec_gpu.views import Matrix, split_launches
 
 #: The default of `sr_bits`, which calls that give none have as this object.
 _BITS = 32
@@ -56,7 +58,8 @@ class Quantized:
     #: uint8 [..., K bits / 8]: packed codes, little-endian, the first code in the lowest bits. Blocks lie along the last
     #: axis, which is padded to whole blocks; for `axis=0` that is the first axis of x, moved.
     codes: Any
-    #: uint8 [..., K / k], or the flat bytes of 128x4 tiles.
+    #: uint8 [..., K / k], or the flat bytes of 128x4 tiles; of formats with float32 scales float32, or column-major [K / k, rows
+    #: padded to a multiple of 4].
     scales: Any
     #: Of the profile's native kind: the TensorScale that was given, or float32 [1]; or None.
     tensor_scale: Any
@@ -194,14 +197,15 @@ def quantize(
         `axis`, or after it where that is 0; of more than two axes `axis` is the last.
     tensor_scale: None, "auto" (a pass over x finds it), a float32 array [1] on the GPU of the profile's native kind, or
         a `mxspec.TensorScale` of that kind.
-    scale_layout: "row-major", or "128x4": NVIDIA's tiles, flat, padding zero.
+    scale_layout: "row-major", or "128x4": NVIDIA's tiles, flat, padding zero. Of float32 scales "row-major" or "column-major":
+        `scales[:, :rows].T` has the strides that DeepGEMM's `get_mn_major_tma_aligned_tensor` gives, padding is zero.
     pad: fill a ragged tail with zeros; otherwise it raises.
     random_bits: uint32 words, x's shape: elements round stochastically by the integer rule with the low `sr_bits`.
     seed: stochastic rounding with random bytes made in the kernel (see kernels/philox.cuh).
     signs: of the profile's random Hadamard transform, which is then applied to x first, along the blocks (see transform.py):
         16 bits, bit i negates element i of each 16. x is float16 or bfloat16. None: x has been transformed already.
-    out: (codes, scales), uint8, contiguous, 16-byte aligned, of the shapes that the result has, overlapping neither x nor
-        each other.
+    out: (codes, scales), uint8 (scales of float32 formats float32), contiguous, 16-byte aligned, of the shapes that the result
+        has, overlapping neither x nor each other.
 
     Raises TypeError and ValueError that say what was given, what is allowed and what to do; GpuMissingError without CuPy
     or a GPU.
@@ -217,11 +221,12 @@ def quantize(
             return Quantized(rules.fmt, rules.profile, out[0], out[1], tensor_scale, known.logical, scale_layout)
     given = x, fmt, profile, axis, tensor_scale, scale_layout, pad, seed
     view = view_array(x)
-    name = check_format(fmt).name
+    format_ = check_format(fmt, wide=True)
+    name = format_.name
     check_float_array(view.dtype, "x")
-    check_layout(scale_layout)
+    find_layout(scale_layout, format_)
     axis = check_axis(axis, len(view.shape))
-    square = block is not None and check_block(block, check_format(fmt), axis, len(view.shape))
+    square = block is not None and check_block(block, format_, axis, len(view.shape))
     if square and (random_bits is not None or signs is not None):
         raise ValueError(f"block = {block} with random_bits or signs; pass seed to round stochastically, and no transform")
     profile = check_profile(profile)
@@ -239,15 +244,17 @@ def quantize(
     except NotAMatrixError:
         view, copied = copy_contiguous(view, axis), True
         plan = find_plan(view, name, profile, len(view.shape) - 1, *rest)
+    scale_dtype = find_scale_dtype(plan.rules.fmt)
     if out is None:
         codes = empty_array(plan.codes_shape, "uint8", view.library, view.device)
-        scales = empty_array(plan.scales_shape, "uint8", view.library, view.device)
+        scales = empty_array(plan.scales_shape, scale_dtype, view.library, view.device)
     else:
         codes, scales = check_outputs(out, ("codes", "scales"))
     code_pointer = _output_pointer(codes, plan.codes_shape, "codes", view.device)
-    scale_pointer = _output_pointer(scales, plan.scales_shape, "scales", view.device)
+    scale_pointer = _output_pointer(scales, plan.scales_shape, "scales", view.device, scale_dtype)
     if out is not None:
-        _check_memory(view.pointer, plan.extent, (("codes", code_pointer, plan.codes_shape), ("scales", scale_pointer, plan.scales_shape)))
+        scale_bytes = (*plan.scales_shape, ITEM_BYTES[scale_dtype])
+        _check_memory(view.pointer, plan.extent, (("codes", code_pointer, plan.codes_shape), ("scales", scale_pointer, scale_bytes)))
     stream = current_stream(view.library, view.device)
     launch_on(
         view.device, plan.launches, view.pointer, code_pointer, scale_pointer, tensor.pointer,
@@ -269,15 +276,15 @@ def _check_memory(x: int, extent: tuple[int, int], outputs: Sequence[tuple[str, 
     check_apart(ranges, [("x", x + extent[0], x + extent[1])])
 
 
-def _output_pointer(array: Any, shape: tuple[int, ...], name: str, device: int) -> int:
-    pointer = find_output(array, shape, device)
+def _output_pointer(array: Any, shape: tuple[int, ...], name: str, device: int, dtype: str = "uint8") -> int:
+    pointer = find_output(array, shape, device) if dtype == "uint8" else 0
     if pointer:
         return pointer
     view = view_output(array, name)
-    if view.dtype != "uint8" or view.shape != shape or not view.contiguous or view.device != device or view.pointer % 16:
+    if view.dtype != dtype or view.shape != shape or not view.contiguous or view.device != device or view.pointer % 16:
         raise ValueError(
             f"out: {name} has dtype {view.dtype}, shape {view.shape}, strides {view.strides}, device {view.device}; pass "
-            f"uint8 of shape {shape}, contiguous and 16-byte aligned, on device {device}"
+            f"{dtype} of shape {shape}, contiguous and 16-byte aligned, on device {device}"
         )
     return view.pointer
 
@@ -451,17 +458,17 @@ _MAX_BLOCKS_BACK = MAX_BLOCKS // 2
 
 @lru_cache(maxsize=1024)
 def _dequantize_launches(
-    rules: KernelRules, rows: int, columns: int, dtype: str, tiled: bool, device: int,
+    rules: KernelRules, rows: int, columns: int, dtype: str, tiled: int, device: int,
     tuning: kernels.DequantizeTuning | None = None,
 ) -> tuple[Callable[..., None], ...]:  # fmt: skip
     fmt = rules.fmt
     tune = tuning or kernels.tune_dequantize(fmt.name, dtype)
     kernel = get_kernel(kernels.dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune), DEQUANTIZE_TYPES, device)
     per_row = columns // fmt.k
-    division, tiles = make_division(per_row), count_tiles(per_row)
+    division, tiles = make_division(per_row), scale_step(tiled, rows, per_row)
     code_bytes, block_bytes = fmt.k * fmt.element.bits // 8, fmt.k * ITEM_BYTES[dtype]
     launches: list[Callable[..., None]] = []
-    for part in split_launches(rows, per_row, _MAX_BLOCKS_BACK, tiled=tiled):
+    for part in split_launches(rows, per_row, _MAX_BLOCKS_BACK, tiled=tiled, scale_bytes=fmt.scale.storage_bits // 8):
         eights = part.blocks * fmt.k // 8
 
         def launch(
@@ -484,9 +491,10 @@ def check_packed(codes: Any, scales: Any, block: BlockFormat, scale_layout: str)
     Raises TypeError and ValueError for what does not match.
     """
     view, scale_view = view_array(codes, "codes"), view_array(scales, "scales")
-    tiled = check_layout(scale_layout)
-    if view.dtype != "uint8" or scale_view.dtype != "uint8":
-        raise TypeError(f"codes have dtype {view.dtype} and scales {scale_view.dtype}; both are uint8")
+    tiled, scale_dtype = find_layout(scale_layout, block), find_scale_dtype(block)
+    if view.dtype != "uint8" or scale_view.dtype != scale_dtype:
+        allowed = "both are uint8" if scale_dtype == "uint8" else f"pass uint8 and {scale_dtype}"
+        raise TypeError(f"codes have dtype {view.dtype} and scales {scale_view.dtype}; {allowed}")
     if scale_view.device != view.device:
         raise ValueError(f"codes are on device {view.device} and scales on device {scale_view.device}; pass both on one")
     block_bytes = block.k * block.element.bits // 8
@@ -533,12 +541,13 @@ def dequantize(
 ) -> Any:  # fmt: skip
     """The values of packed codes [..., K bits / 8], blocks along the last axis, as float32, float16 or bfloat16 [..., K].
 
-    scales: uint8 [..., K / k], or the flat bytes of 128x4 tiles. out: contiguous, 16-byte aligned.
+    scales: as `quantize` gives them, in `scale_layout`. out: contiguous, 16-byte aligned.
     Values are the profile's, rounded once to nearest even; NaN has the chip's payload. The unused upper bit of a UE4M3 scale
     is not checked: to refuse it, a call would have to wait for the GPU.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """
-    block, tiled = check_format(fmt), check_layout(scale_layout)
+    block = check_format(fmt, wide=True)
+    tiled = find_layout(scale_layout, block)
     check_float_name(dtype)
     view, scale_view = check_packed(codes, scales, block, scale_layout)
     rules, tensor = find_dequantize_rules(view, block, profile, tensor_scale)

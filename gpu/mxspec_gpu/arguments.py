@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from mxspec.formats import BLOCKS, BlockFormat, ElementFormat, ScaleFormat, get_block, get_scalar
+from mxspec.formats import BLOCKS, F32, BlockFormat, ElementFormat, Extent, ScaleFormat, get_block, get_scalar
 from mxspec.profiles import Profile
 from mxspec.rounding import Overflow
-from mxspec_gpu.kernels import SCALARS
+from mxspec_gpu.kernels import SCALARS, SQUARE_TUNING, WIDEST
 from mxspec_gpu.rules import UnsupportedProfileError
 
 SCALE_LAYOUTS = ("row-major", "128x4")
+#: Of float32 scales.
+FLOAT_SCALE_LAYOUTS = ("row-major", "column-major")
+#: How the kernels number them.
+_TILED = {"row-major": 0, "128x4": 1, "column-major": 4}
 FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -47,6 +51,8 @@ def check_block(block: Any, fmt: BlockFormat, axis: int, dimensions: int) -> boo
     if shape not in fmt.shapes:
         allowed = ", ".join(map(str, fmt.shapes))
         raise ValueError(f"block = {shape} is not a block shape of {fmt.name}; allowed are {allowed}")
+    if shape[0] not in (1, SQUARE_TUNING.values):
+        raise UnsupportedProfileError(f"the kernels have no blocks of {shape[0]} x {shape[1]}; use mxspec.quantize (NumPy)")
     if shape[0] > 1 and (dimensions < 2 or (dimensions > 2 and axis != dimensions - 1)):
         raise ValueError(f"block = {shape} along axis {axis} of {dimensions}; pass a matrix, or blocks along the last axis of two or more")
     return bool(shape[0] > 1)
@@ -69,23 +75,38 @@ def check_sr_bits(sr_bits: Any) -> int:
 
 
 def check_layout(scale_layout: Any) -> bool:
-    """Whether scales lie in 128x4 tiles."""
-    if scale_layout not in SCALE_LAYOUTS:
-        raise ValueError(f"scale_layout = {scale_layout!r}; allowed are {', '.join(SCALE_LAYOUTS)}")
-    return bool(scale_layout == "128x4")
+    """Whether scales of a byte lie in 128x4 tiles."""
+    return find_layout(scale_layout) == 1
 
 
-def check_format(fmt: Any) -> BlockFormat:
-    """The block format."""
+def find_layout(scale_layout: Any, fmt: BlockFormat | None = None) -> int:
+    """How scales lie, as kernels number it: 0 row by row, 1 in 128x4 tiles, 4 column by column; without a format, scales of a byte."""
+    floats = fmt is not None and fmt.scale == F32
+    allowed = FLOAT_SCALE_LAYOUTS if floats else SCALE_LAYOUTS
+    if scale_layout not in allowed:
+        raise ValueError(f"scale_layout = {scale_layout!r}; allowed {'for float32 scales ' * floats}are {', '.join(allowed)}")
+    return _TILED[scale_layout]
+
+
+def find_scale_dtype(fmt: BlockFormat) -> str:
+    """Of the array that holds a format's scales."""
+    return "float32" if fmt.scale == F32 else "uint8"
+
+
+def _is_known(fmt: BlockFormat) -> bool:
+    return fmt.element.name in SCALARS and fmt.scale.name in (*SCALARS, "f32") and fmt.extent is Extent.BLOCK
+
+
+def check_format(fmt: Any, *, wide: bool = False) -> BlockFormat:
+    """The block format; wide: also one of long blocks, or of float32 scales."""
     if not isinstance(fmt, (str, BlockFormat)):
         raise TypeError(f"fmt = {fmt!r} is of type {_name_type(fmt)}; pass a name ({', '.join(BLOCKS)}) or a BlockFormat")
     block = get_block(fmt)
-    if block is not fmt:
-        return block
-    if BLOCKS.get(block.name) != block:
-        raise UnsupportedProfileError(
-            f"the kernels do not have this format {block.name!r}; they have {', '.join(BLOCKS)}. Use mxspec.quantize (NumPy)"
-        )
+    if BLOCKS.get(block.name) != block or not _is_known(block):
+        known = ", ".join(b.name for b in BLOCKS.values() if _is_known(b))
+        raise UnsupportedProfileError(f"the kernels do not have this format {block.name!r}; they have {known}. Use mxspec.quantize (NumPy)")
+    if not wide and (block.k > WIDEST or block.scale == F32):
+        raise UnsupportedProfileError(f"of {block.name} the kernels have quantize and dequantize alone, with blocks of 1 x {block.k}")
     return block
 
 

@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mxspec.formats import ELEMENTS, SCALES
+from mxspec.elements import code_dtype
+from mxspec.formats import get_scalar
 from mxspec.rcp_table import load_rcp_table
+from mxspec_gpu.kernels import SCALARS
 from mxspec_gpu.rules import KernelRules
 
-FORMATS = [*ELEMENTS, *SCALES]
+FORMATS = SCALARS
 ROUNDINGS = ["rne", "rna", "rnz", "rnu", "rtz", "rtn", "rtp"]
 OVERFLOWS = ["saturate", "own", "saturate-finite"]
 INPUTS = ["float32", "float16", "bfloat16"]
@@ -94,7 +96,7 @@ class HostLibrary:
 
     def decode(self, codes: npt.NDArray[np.uint8], fmt: str, *, packed: bool = False) -> npt.NDArray[np.float32]:
         """Values of codes; of packed codes by the fast decoder, eight at a time."""
-        count = codes.size * 8 // {**ELEMENTS, **SCALES}[fmt].bits if packed else codes.size
+        count = codes.size * 8 // get_scalar(fmt).bits if packed else codes.size
         out = np.empty(count, np.float32)
         call = self._library.mx_decode8 if packed else self._library.mx_decode
         call(FORMATS.index(fmt), ctypes.c_int64(count), _pointer(codes), _pointer(out))
@@ -165,9 +167,9 @@ class HostLibrary:
         )
         return codes, legal
 
-    def encode_scale(self, value: npt.NDArray[np.float32], rules: int) -> npt.NDArray[np.uint8]:
-        """Scale bytes of scale values."""
-        out = np.empty(value.size, np.uint8)
+    def encode_scale(self, value: npt.NDArray[np.float32], rules: int) -> npt.NDArray[Any]:
+        """Codes of scale values."""
+        out = np.empty(value.size, code_dtype(self.rules[rules].fmt.scale))
         self._library.mx_scale(rules, ctypes.c_int64(value.size), _pointer(value), _pointer(out))
         return out
 
@@ -181,11 +183,11 @@ class HostLibrary:
         words: npt.NDArray[np.uint32] | None = None,
         random: int | str | None = None,
         seed: int = 0,
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], int]:
-        """Packed codes and scale bytes of whole blocks [n, k], and how many blocks went the fast way."""
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any], int]:
+        """Packed codes and codes of scales of whole blocks [n, k], and how many blocks went the fast way."""
         fmt = self.rules[rules].fmt
         codes = np.empty((len(x), fmt.k * fmt.element.bits // 8), np.uint8)
-        scales = np.empty(len(x), np.uint8)
+        scales = np.empty(len(x), code_dtype(fmt.scale))
         ordinary = self._library.mx_quantize(
             rules, INPUTS.index(x.dtype.name), int(fast), RANDOM[random], ctypes.c_int64(len(x)), _pointer(x),
             ctypes.c_float(native), None if words is None else _pointer(words), ctypes.c_uint64(seed),
@@ -194,7 +196,7 @@ class HostLibrary:
         return codes, scales, int(ordinary)
 
     def dequantize(
-        self, packed: npt.NDArray[np.uint8], scales: npt.NDArray[np.uint8], rules: int, *, native: float = 1.0
+        self, packed: npt.NDArray[np.uint8], scales: npt.NDArray[Any], rules: int, *, native: float = 1.0
     ) -> npt.NDArray[np.float32]:
         """float32 values of packed codes."""
         out = np.empty(packed.size * 8 // self.rules[rules].fmt.element.bits, np.float32)

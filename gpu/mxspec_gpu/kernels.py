@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
-from mxspec.formats import BLOCKS, ELEMENTS
+from mxspec.formats import BLOCKS, ELEMENTS, F32
 from mxspec_gpu.build import KernelSource
 from mxspec_gpu.gemv_tunings import GemvTuning, list_gemv_tunings
 from mxspec_gpu.rules import KernelRules, generate_rules
@@ -18,6 +18,8 @@ from mxspec_gpu.rules import KernelRules, generate_rules
 INPUTS = {"float32": 0, "float16": 1, "bfloat16": 2}
 #: The scalar formats of kernels/element.cuh; others may be registered with the model, which the kernels do not have.
 SCALARS = ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3")
+#: Elements of a block, at most, that kernels take but `quantize_rows`, `quantize_any` and `dequantize`, which take any power of two.
+WIDEST = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def rows_kernel(
 ) -> KernelSource:  # fmt: skip
     """`quantize_rows`; source: 0 contiguous rows of whole blocks, 1 the same a pitch of whole 16 bytes apart, 2 rows that
     start and end anywhere; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks, 3 tiles where
-    rows come in 128s and a row is a multiple of what a warp takes."""
+    rows come in 128s and a row is a multiple of what a warp takes, 4 scales column by column."""
     if tiled == 3:
         tuning = replace(tuning, threads=128)
     defines = _rows_defines(tuning, dtype, source=source, tiled=tiled, stochastic=stochastic)
@@ -202,7 +204,7 @@ SQUARE_ACROSS = 8
 
 
 def square_kernel(
-    rules: KernelRules, dtype: str, *, source: int, tiled: bool, wide: bool, stochastic: bool, tuning: RowsTuning = SQUARE_TUNING
+    rules: KernelRules, dtype: str, *, source: int, tiled: int, wide: bool, stochastic: bool, tuning: RowsTuning = SQUARE_TUNING
 ) -> KernelSource:
     """`quantize_square`; source: 1 or 2 as in `rows_kernel`; wide: a row has a multiple of four blocks."""
     defines = _rows_defines(tuning, dtype, source=source, tiled=tiled, stochastic=stochastic)
@@ -215,7 +217,7 @@ def tune_experts(fmt: str, dtype: str, per_row: int) -> RowsTuning:
     return replace(tuning, values=k) if tuning.values > k and per_row % (tuning.values // k) else tuning
 
 
-def any_kernel(rules: KernelRules, dtype: str, *, tiled: bool, random: int) -> KernelSource:
+def any_kernel(rules: KernelRules, dtype: str, *, tiled: int, random: int) -> KernelSource:
     """`quantize_any`; random: 0 none, 1 words of 32 bits, 2 words of 8, 3 bytes from a counter."""
     defines: dict[str, object] = {"MX_INPUT": INPUTS[dtype], "MX_RANDOM": random, "MX_TILED": tiled}
     return _source("quantize_any.cu", "quantize_any", rules, defines)
@@ -230,7 +232,7 @@ def _columns_defines(tuning: ColumnsTuning, dtype: str, *, loose: bool, tiled: i
 
 
 def columns_kernel(
-    rules: KernelRules, dtype: str, *, tiled: bool, loose: bool = False, stochastic: bool = False,
+    rules: KernelRules, dtype: str, *, tiled: int, loose: bool = False, stochastic: bool = False,
     tuning: ColumnsTuning | None = None, signs: Signs | None = None,
 ) -> KernelSource:  # fmt: skip
     """`quantize_columns`; loose: columns one by one from any address, any number of rows (float32 only so)."""
@@ -251,7 +253,7 @@ def both_kernel(
     return _source("quantize_both.cu", "quantize_both", rules, defines | _signs(signs))
 
 
-def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: bool, tuning: DequantizeTuning, gather: bool = False) -> KernelSource:
+def dequantize_kernel(rules: KernelRules, dtype: str, *, tiled: int, tuning: DequantizeTuning, gather: bool = False) -> KernelSource:
     """`dequantize`; gather: rows of a table by their numbers."""
     defines: dict[str, object] = {
         "MX_OUTPUT": INPUTS[dtype],
@@ -359,9 +361,9 @@ def list_templates() -> dict[str, KernelSource]:
     }
 
 
-def _ways(tiled: bool) -> tuple[tuple[int, int], ...]:
+def _ways(tiled: int) -> tuple[tuple[int, int], ...]:
     """(source, tiled) of `rows_kernel` that the API uses."""
-    return ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)) if tiled else ((0, 0), (1, 0), (2, 0))
+    return ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)) if tiled == 1 else tuple((source, int(tiled)) for source in range(3))
 
 
 def list_instantiations(levels: Iterable[tuple[str, str, bool]], randoms: tuple[int, ...] = (0, 1, 2, 3)) -> list[KernelSource]:
@@ -371,18 +373,23 @@ def list_instantiations(levels: Iterable[tuple[str, str, bool]], randoms: tuple[
         rules = generate_rules(profile, fmt, two_level=two_level)
         k = rules.fmt.k
         for dtype in INPUTS:
-            for tiled in (False, True):
+            for tiled in (0, 4) if rules.fmt.scale == F32 else (0, 1):
                 for stochastic in (False, True) if rules.fmt.element.bits == 4 and 3 in randoms else (False,):
                     tuning = tune_rows(fmt, dtype, stochastic=stochastic)
                     for choice in {tuning, replace(tuning, values=min(tuning.values, k))}:
                         for source, tiles in _ways(tiled):
                             kernel = rows_kernel(rules, dtype, source=source, tiled=tiles, stochastic=stochastic, tuning=choice)
                             found[kernel] = None
-                if (k, k) in rules.fmt.shapes:
+                if (k, k) in rules.fmt.shapes and k == SQUARE_TUNING.values:
                     for source, wide, stochastic in product((1, 2), (False, True), (False, True) if 3 in randoms else (False,)):
                         found[square_kernel(rules, dtype, source=source, tiled=tiled, wide=wide, stochastic=stochastic)] = None
                 for random in randoms:
                     found[any_kernel(rules, dtype, tiled=tiled, random=random)] = None
+                tuning_back = tune_dequantize(fmt, dtype)
+                for gather in (False, True) if k <= WIDEST else (False,):
+                    found[dequantize_kernel(rules, dtype, tiled=tiled, tuning=tuning_back, gather=gather)] = None
+                if k > WIDEST:
+                    continue
                 for loose in (False, True) if dtype != "float32" else (True,):
                     for stochastic in (False, True) if rules.fmt.element.bits == 4 and 3 in randoms else (False,):
                         found[columns_kernel(rules, dtype, tiled=tiled, loose=loose, stochastic=stochastic)] = None
@@ -390,9 +397,6 @@ def list_instantiations(levels: Iterable[tuple[str, str, bool]], randoms: tuple[
                     for source, tiles in _ways(tiled):
                         if source != 1 and tiles != 3:
                             found[both_kernel(rules, dtype, source=source, tiled=tiles)] = None
-                for gather in (False, True):
-                    kernel = dequantize_kernel(rules, dtype, tiled=tiled, tuning=tune_dequantize(fmt, dtype), gather=gather)
-                    found[kernel] = None
             if two_level:
                 for function in ("tensor_amax", "derive_native"):
                     found[amax_kernel(rules, dtype, function)] = None
@@ -449,7 +453,7 @@ def list_transformed(rules: KernelRules, dtype: str, signs: Signs) -> list[Kerne
 
 #: What `compile_all` builds: the normative profiles and the stacks that users need most.
 LEVELS: tuple[tuple[str, str, bool], ...] = (
-    *((p, f, False) for f in BLOCKS if f != "nvfp4" for p in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")),
+    *((p, f, False) for f, b in BLOCKS.items() if b.is_ocp for p in ("mx-floor", "mx-rceil", "mx-even", "mx-ceil")),
     *(("nvfp4-te", "nvfp4", two) for two in (False, True)),
     ("nvfp4-paper", "nvfp4", True),
     ("vllm-0.33/nvfp4/kernel", "nvfp4", True),

@@ -14,12 +14,12 @@ from typing import Any
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Profile
 from mxspec_gpu import kernels
-from mxspec_gpu.arguments import check_layout
+from mxspec_gpu.arguments import check_layout, find_layout, find_scale_dtype
 from mxspec_gpu.arrays import ITEM_BYTES, View
 from mxspec_gpu.build import LIMITED, find_arch, import_cupy
 from mxspec_gpu.launch import I64, POINTER, U32, U64, Kernel, get_kernel, make_division
 from mxspec_gpu.rules import KernelRules, generate_rules
-from mxspec_gpu.views import Matrix, count_tiles, find_extent, find_matrix, split_launches, tiled_bytes
+from mxspec_gpu.views import Matrix, count_tiles, find_extent, find_matrix, pad_column, split_launches, tiled_bytes
 
 #: Blocks of one launch, so that a block's number fits in 31 bits.
 MAX_BLOCKS = 1 << 30
@@ -75,13 +75,20 @@ class NotAMatrixError(ValueError):
 
 
 def scale_shape(rows: int, columns: int, scale_layout: str) -> tuple[int, ...]:
-    """Shape of the scales of a matrix with this many rows and blocks in a row."""
+    """Shape of the scales of a matrix with this many rows and blocks in a row; column-major ones are [blocks, rows padded to fours]."""
+    if scale_layout == "column-major":
+        return columns, pad_column(rows)
     return (tiled_bytes(rows, columns),) if check_layout(scale_layout) else (rows, columns)
 
 
-def _tiling(tiled: bool, rows: int, per_row: int, warp_blocks: int, source: int) -> int:
+def scale_step(tiled: int, rows: int, per_row: int) -> int:
+    """The parameter `tiles` of the kernels: tiles in a row of tiles, or scales from a column to the next."""
+    return pad_column(rows) if tiled == 4 else count_tiles(per_row)
+
+
+def _tiling(tiled: int, rows: int, per_row: int, warp_blocks: int, source: int) -> int:
     """Which way of writing tiles fits (see kernels/rows.cuh). Of rows that are not contiguous: one way."""
-    if not tiled or source:
+    if tiled != 1 or source:
         return int(tiled)
     if rows % 128 == 0 and per_row % warp_blocks == 0:
         return 3
@@ -98,16 +105,16 @@ def find_source(matrix: Matrix, k: int, item: int, aligned: int) -> int:
 
 
 def plan_rows(
-    rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, source: int, tiled: bool,
+    rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, source: int, tiled: int,
     stochastic: bool, signs: kernels.Signs | None = None,
 ) -> list[Launch]:  # fmt: skip
     """Rows whose elements follow one another, at most MAX_BLOCKS blocks of them if they are not contiguous and aligned.
     extent: as a Plan's; source: of `find_source`."""
     fmt, item = rules.fmt, ITEM_BYTES[dtype]
     per_row = -(-matrix.columns // fmt.k)
-    tiles = count_tiles(per_row)
+    tiles = scale_step(tiled, matrix.rows, per_row)
     launches: list[Launch] = []
-    for part in split_launches(matrix.rows, per_row, MAX_BLOCKS, tiled=tiled):
+    for part in split_launches(matrix.rows, per_row, MAX_BLOCKS, tiled=tiled, scale_bytes=fmt.scale.storage_bits // 8):
         tune = kernels.tune_rows(fmt.name, dtype, stochastic=stochastic)
         if signs is not None:
             tune = kernels.tune_transformed(tune, stochastic=stochastic)
@@ -134,7 +141,7 @@ def plan_rows(
 
 
 def plan_square(
-    rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, aligned: int, tiled: bool, stochastic: bool
+    rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, aligned: int, tiled: int, stochastic: bool
 ) -> list[Launch]:
     """Blocks of k x k, of rows whose elements follow one another; a ragged end, below too, counts as zeros."""
     k = rules.fmt.k
@@ -147,7 +154,7 @@ def plan_square(
     return [KernelLaunch(get_kernel(kind, _SQUARE, device), grid, tune.threads, fixed)]
 
 
-def plan_any(rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, tiled: bool, random: int) -> list[Launch]:
+def plan_any(rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, tiled: int, random: int) -> list[Launch]:
     """Any matrix."""
     fmt = rules.fmt
     kernel = get_kernel(kernels.any_kernel(rules, dtype, tiled=tiled, random=random), _ANY, device)
@@ -158,7 +165,7 @@ def plan_any(rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, til
 
 
 def plan_columns(
-    rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: bool, stochastic: bool = False,
+    rules: KernelRules, matrix: Matrix, dtype: str, device: int, *, aligned: int, tiled: int, stochastic: bool = False,
     signs: kernels.Signs | None = None,
 ) -> list[Launch]:  # fmt: skip
     """A matrix whose rows follow one another, element after element: the kernel sees it transposed."""
@@ -178,11 +185,11 @@ def fits_columns(matrix: Matrix, k: int) -> bool:
     """Whether `quantize_columns` does a matrix: its rows follow one another and there are enough of them."""
     rows, columns = matrix.columns, matrix.rows
     numbers = rows + 2 * k < 1 << 31 and columns < 1 << 31 and (rows // 128 + 1) * (columns // 32 + 4) < 1 << 31
-    return matrix.row_stride == 1 and columns >= _LEAST_COLUMNS and numbers
+    return matrix.row_stride == 1 and columns >= _LEAST_COLUMNS and k <= kernels.WIDEST and numbers
 
 
 def zero_scales(size: int) -> Launch:
-    """Padding of tiles."""
+    """Padding of scales."""
     memset = import_cupy().cuda.runtime.memsetAsync
 
     def launch(x: int, codes: int, scales: int, tensor: int, random: int, seed: int, bits: int, stream: int) -> None:
@@ -226,7 +233,7 @@ def make_plan(
     block = rules.fmt
     length = shape[axis]
     padded = _pad(length, block, axis, allowed=pad)
-    tiled = check_layout(scale_layout)
+    tiled = find_layout(scale_layout, block)
     logical = (*shape[:axis], *shape[axis + 1 :], length)
     outer = logical[:-1]
     if square:
@@ -239,8 +246,8 @@ def make_plan(
     extent = low * ITEM_BYTES[dtype], high * ITEM_BYTES[dtype]
     launches: list[Launch] = []
     if rows * length:
-        if tiled and (rows % 128 or per_row % 4):
-            launches.append(zero_scales(scales_shape[0]))
+        if (tiled == 1 and (rows % 128 or per_row % 4)) or (tiled == 4 and rows % 4):
+            launches.append(zero_scales(prod(scales_shape) * ITEM_BYTES[find_scale_dtype(block)]))
         matrix = find_matrix(shape, strides, axis)
         if matrix is None:
             raise NotAMatrixError("the axes other than the blocks' have no one stride")

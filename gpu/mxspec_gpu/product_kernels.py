@@ -8,7 +8,7 @@ from mxspec.affine import AffineContract, AffineFormat, Offset, get_contract, li
 from mxspec.formats import BLOCKS, BlockFormat
 from mxspec_gpu.build import KernelSource
 from mxspec_gpu.gemv_tunings import GemvTuning, list_gemv_tunings
-from mxspec_gpu.kernels import INPUTS, PLAIN_STORE
+from mxspec_gpu.kernels import INPUTS, PLAIN_STORE, WIDEST
 from mxspec_gpu.rules import KernelRules, generate_rules
 
 #: Threads of a block of `decode_exact`.
@@ -151,7 +151,7 @@ AFFINE_FORMATS = tuple(
 
 def list_product_kernels() -> list[KernelSource]:
     """The kernels of products and stored weights that calls use: all but affine formats of other groups."""
-    found = [certify_kernel(), *(exact_kernel(block, tiled=tiled) for block in BLOCKS.values() for tiled in (False, True))]
+    found = [certify_kernel(), *(exact_kernel(block, tiled=tiled) for block in BLOCKS.values() if block.k <= WIDEST for tiled in (False, True))]
     found += [bias_kernel(dtype) for dtype in INPUTS]
     for fmt in AFFINE_FORMATS:
         found += [affine_kernel(fmt, rule, output, AffineTuning()) for rule in list_contracts(fmt) for output in INPUTS]

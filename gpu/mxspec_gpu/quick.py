@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mxspec_gpu.arguments import find_scale_dtype
 from mxspec_gpu.arrays import View, find_stream
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import Prepared
@@ -102,7 +103,7 @@ def remember(
     view: View, plan: Plan, x: Any, fmt: Any, profile: Any, axis: Any, tensor_scale: Any, layout: Any, pad: Any, seed: Any
 ) -> None:
     """Keep a call that went well, if it is plain and needs one launch."""
-    if len(plan.launches) != 1 or not isinstance(plan.launches[0], KernelLaunch):
+    if len(plan.launches) != 1 or not isinstance(plan.launches[0], KernelLaunch) or find_scale_dtype(plan.rules.fmt) != "uint8":
         return
     torch = sys.modules.get("torch")
     if view.library == "torch":

@@ -2,7 +2,7 @@
 
 No rule is written by hand for the GPU: every operation of `scale.value`, `scaled` and `dequantize` becomes one call of
 platform.cuh, in the same order and domain. What is added here is only how a block's elements share a factor: `scaled` is
-split into x times one float32, where that gives the same bits. (Rules are written by hand a second time only where an
+split into x times, or over, one float32, where that gives the same codes. (Rules are written by hand a second time only where an
 independent implementation is wanted: the mutants' reference, tests/corpora/independent, the examples.)
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from mxspec import elements
 from mxspec.arrays import ARRAYS
-from mxspec.expressions import AMAX, ONE, SF, TMAX, Apply, Choose, Domain, Expr, G, M, Op, Q, S, Test, X, evaluate, exact, f32, leaves
+from mxspec.expressions import AMAX, ONE, SF, TMAX, Apply, Choose, Domain, Expr, G, M, Op, Q, S, Test, X, const, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, get_block
 from mxspec.lowering import Language, UnsupportedProfileError as UnsupportedProfileError, list_departures, lost_codes, special_bytes
 from mxspec.profiles import get_profile
@@ -49,11 +49,15 @@ _CUDA = Language(
 )  # fmt: skip
 #: Fields of an element rule that the kernels know the default of alone, and what a profile does that has another.
 _PLAIN = (
-    (("rounding", "overflow"), "rounds elements {rounding}, overflow {overflow}"),
+    (("rounding",), "rounds elements {rounding}"),
     (("zero",), "writes zeros {zero}"),
     (("error", "unbounded_fields", "add_half_floor_f32", "binade_log2f"), "finds elements by other means than rounding"),
     (("int8_lowest",), "writes the int8 code 80"),
 )
+#: How a scale format's own encoder rounds, and the step of the kernels.
+_ENCODERS = {("e8m0", Rounding.RTP): "STEP_ENCODE_UP", ("ue4m3", Rounding.RNE): "STEP_ENCODE_RNE", ("f32", Rounding.RNE): "STEP_STORE"}
+#: Bounds, and the sign of the largest value at which they are the encoder's saturation for all but NaN.
+_BOUNDS = {Op.MIN: 1, Op.FMIN: 1, Op.MAX: -1, Op.FMAX: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +94,25 @@ def _is_power(factor: Expr, fmt: BlockFormat) -> bool:
     return bool(((fraction == 0.5) & (exponent >= -126) & (exponent <= 128)).all())
 
 
-def _split_scaled(scaled: Expr, fmt: BlockFormat) -> tuple[Expr, Expr, bool]:
-    """`scaled` as the kernels evaluate it, the factor of x that gives the same bits where all is finite, and whether
-    every factor is a power of two."""
+def _split_scaled(scaled: Expr, fmt: BlockFormat) -> tuple[Expr, Expr, str, bool]:
+    """`scaled` as the kernels evaluate it, the factor of x and how it is applied (`fmul`, `fdiv`) for the same codes where all is
+    finite, and whether every factor is a power of two."""
     powers = fmt.scale.mantissa_bits == 0
     if scaled == exact.div(X, SF) and powers:
         # A power of two: the float32 quotient is exact but where it underflows, far below the smallest element.
         scaled = f32.div(X, SF)
-    if isinstance(scaled, Apply) and scaled.domain is Domain.F32 and scaled.op in (Op.MUL, Op.DIV):
-        left, right = scaled.args
-        if scaled.op is Op.MUL and right == X:
+    inner = scaled
+    while isinstance(inner, Apply) and inner.op in _BOUNDS and inner.args[1] == const(_BOUNDS[inner.op] * fmt.element.max_value):
+        inner = inner.args[0]
+    if isinstance(inner, Apply) and inner.domain is Domain.F32 and inner.op in (Op.MUL, Op.DIV):
+        left, right = inner.args
+        if inner.op is Op.MUL and right == X:
             left, right = right, left
         if left == X and "x" not in leaves(right):
             power = leaves(right) <= {"sf"} and powers and _is_power(right, fmt)
-            if scaled.op is Op.MUL:
-                return scaled, right, power
-            if power:
-                return scaled, f32.div(ONE, right), True
+            if inner.op is Op.DIV and power:
+                return scaled, f32.div(ONE, right), "fmul", True
+            return scaled, right, "fmul" if inner.op is Op.MUL else "fdiv", power
     raise UnsupportedProfileError(f"scales elements by {scaled}")
 
 
@@ -123,12 +129,11 @@ def _scale_value(fmt: BlockFormat, rule: ScaleRule) -> tuple[str, Expr, dict[str
         raise UnsupportedProfileError("lets scale bytes wrap")
     if rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP):
         return f"STEP_{rule.step.name}", value, special
-    if (rule.step, rule.rounding, fmt.scale.name) == (ScaleStep.ENCODE, Rounding.RTP, "e8m0"):
-        if value == exact.div(AMAX, M):
-            return "STEP_RATIO_UP", AMAX, special
-        return "STEP_ENCODE_UP", value, special
-    if (rule.step, rule.rounding, fmt.scale.name) == (ScaleStep.ENCODE, Rounding.RNE, "ue4m3"):
-        return "STEP_ENCODE_RNE", value, special
+    encoder = _ENCODERS.get((fmt.scale.name, rule.rounding)) if rule.step is ScaleStep.ENCODE else None
+    if encoder == "STEP_ENCODE_UP" and value == exact.div(AMAX, M):
+        return "STEP_RATIO_UP", AMAX, special
+    if encoder is not None:
+        return encoder, value, special
     raise UnsupportedProfileError(f"finds scales by {rule.step.value} rounded {rule.rounding.value}")
 
 
@@ -161,8 +166,8 @@ def _write_rules(rules: Profile, block: BlockFormat, level: QuantizationSteps, *
     rule = level.element
     for names, what in _PLAIN:
         if list_departures(rule).keys() & set(names):
-            raise UnsupportedProfileError(what.format(rounding=rule.rounding, overflow=rule.overflow, zero=rule.zero))
-    scaled, factor, power = _split_scaled(level.scaled, block)
+            raise UnsupportedProfileError(what.format(rounding=rule.rounding, zero=rule.zero))
+    scaled, factor, apply, power = _split_scaled(level.scaled, block)
     step, value, special = _scale_value(block, level.scale)
     # In float32: exact, but for what float32 has no room for (Inf).
     dequantize = f32.mul(Q, SF) if level.dequantize == exact.mul(Q, SF) else level.dequantize
@@ -182,6 +187,7 @@ def _write_rules(rules: Profile, block: BlockFormat, level: QuantizationSteps, *
         "kByteLow": level.scale.byte_range[0],
         "kByteHigh": level.scale.byte_range[1],
         **special,
+        "kOverflow": rule.overflow.name,
         "kAmaxNan": list(AmaxNan).index(rules.amax_nan),
         "kNanPositive": lost[0],
         "kNanNegative": lost[1],
@@ -213,6 +219,7 @@ struct Rules {{
   }}
 {_function("scale_value", "float amax", value, block)}
 {_function("factor", "float sf, float amax", factor, block)}
+  static MX_HD float apply(float x, float factor) {{ return {apply}(x, factor); }}
 {_function("scaled", "float x, float sf, float amax", scaled, block)}
 {_function("value", "float q, float sf", dequantize, block)}
   static MX_HD float native_from_amax(float tmax) {{

@@ -144,12 +144,12 @@ def _last_axis(view: View) -> int:
 
 def unpack(codes: Any, fmt: str | BlockFormat) -> Any:
     """uint8 [..., K], one code a byte, from packed codes [..., K bits / 8]."""
-    view, element = _take_codes(codes), check_format(fmt).element
+    view, element = _take_codes(codes), check_format(fmt, wide=True).element
     length = _last_axis(view)
     if length * 8 % element.bits:
         raise ValueError(
             f"{length} bytes are no whole number of codes of {element.bits} bits; pass codes whose last axis is a multiple of "
-            f"{check_format(fmt).k * element.bits // 8} bytes (one block)"
+            f"{check_format(fmt, wide=True).k * element.bits // 8} bytes (one block)"
         )
     out = empty_array((*view.shape[:-1], length * 8 // element.bits), "uint8", view.library, view.device)
     target = view_array(out)
@@ -167,7 +167,7 @@ def pack(codes: Any, fmt: str | BlockFormat, *, check: bool = True) -> Any:
     check: refuse codes with bits beyond the format's width, for which the call waits for the GPU (formats of eight bits
     have no such bits, and it never waits). False ignores those bits.
     """
-    view, block = _take_codes(codes), check_format(fmt)
+    view, block = _take_codes(codes), check_format(fmt, wide=True)
     element = block.element
     length = _last_axis(view)
     if length * element.bits % 8:

@@ -64,6 +64,11 @@ def count_tiles(columns: int) -> int:
     return -(-columns // TILE_COLUMNS)
 
 
+def pad_column(rows: int) -> int:
+    """From a column of column-major scales to the next: whole 16 bytes, as DeepGEMM's `get_mn_major_tma_aligned_tensor` has them."""
+    return -(-rows // 4) * 4
+
+
 def tiled_bytes(rows: int, columns: int) -> int:
     """Bytes of a matrix of scales in tiles, padding included."""
     return -(-rows // TILE_ROWS) * count_tiles(columns) * TILE_BYTES
@@ -81,22 +86,24 @@ class Launch:
     scale_offset: int
 
 
-def split_launches(rows: int, blocks_of_row: int, most: int, *, tiled: bool) -> Iterator[Launch]:
-    """Launches of at most `most` blocks each, which together are the matrix.
+def split_launches(rows: int, blocks_of_row: int, most: int, *, tiled: int, scale_bytes: int = 1) -> Iterator[Launch]:
+    """Launches of at most `most` blocks each, which together are the matrix; tiled: of `arguments.find_layout`.
 
-    Raises ValueError for a row of tiled scales that is longer: tiles cannot be cut within a row.
+    Raises ValueError for a row that is longer whose scales do not follow one another: it cannot be cut.
     """
     total = rows * blocks_of_row
     if not tiled:
         for first in range(0, total, most):
-            yield Launch(first, min(most, total - first), rows, first)
+            yield Launch(first, min(most, total - first), rows, first * scale_bytes)
         return
     if blocks_of_row > most:
-        raise ValueError(f"rows have {blocks_of_row} blocks; in scale_layout='128x4' at most {most} can be done, pass 'row-major'")
+        layout = "128x4" if tiled == 1 else "column-major"
+        raise ValueError(f"rows have {blocks_of_row} blocks; in scale_layout='{layout}' at most {most} can be done, pass 'row-major'")
     # All rows, or whole tiles of rows, or where not even 128 rows fit, one row at a time.
     step = rows if total <= most else most // blocks_of_row // TILE_ROWS * TILE_ROWS or 1
     for row in range(0, rows, step):
         tile_row, in_tile = divmod(row, TILE_ROWS)
-        offset = tile_row * count_tiles(blocks_of_row) * TILE_BYTES + in_tile % 32 * 16 + in_tile // 32 * 4
+        in_tiles = tile_row * count_tiles(blocks_of_row) * TILE_BYTES + in_tile % 32 * 16 + in_tile // 32 * 4
+        offset = in_tiles if tiled == 1 else row * scale_bytes
         count = min(step, rows - row)
         yield Launch(row * blocks_of_row, count * blocks_of_row, count, offset)

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
-from mxspec.formats import get_block
+from mxspec.adjacent import register_named
+from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec_gpu.host import HostLibrary, build_host_library
 from mxspec_gpu.rules import KernelRules, generate_rules
@@ -23,7 +24,7 @@ Level = tuple[str, str, bool]
 
 def _list_levels() -> tuple[Level, ...]:
     found: list[Level] = []
-    for fmt in mxspec.BLOCKS:
+    for fmt in (b.name for b in mxspec.BLOCKS.values() if b.is_ocp or b.has_tensor_scale):
         for profile in mxspec.list_profiles(fmt):
             for two_level in (False, True):
                 try:
@@ -34,8 +35,19 @@ def _list_levels() -> tuple[Level, ...]:
     return tuple(found)
 
 
+#: FP8 in groups of 128, whose formats are registered where a test asks for the rules of one.
+_GROUPS = {
+    "fp8_e4m3-128-f32": (
+        "deepgemm-2.6/fp8-128/float32", "deepgemm-2.6/fp8-128/float32-cuda", "vllm-0.33/fp8-128/native", "vllm-0.33/fp8-128/cuda",
+        "vllm-0.33/fp8-128/triton", "sglang-0.5/fp8-128/triton", "te-2.20/fp8-128/float32", "transformers-5.23/fp8-128/float32",
+        "torchao-0.18/fp8-128/torch",
+    ),
+    "fp8_e5m2-128-f32": ("te-2.20/fp8-128/float32/e5m2", "torchao-0.18/fp8-128/torch/e5m2"),
+    "fp8_e4m3-128": ("deepgemm-2.6/fp8-128/ue8m0", "deepgemm-2.6/fp8-128/ue8m0-cuda"),
+}  # fmt: skip
+GROUP_LEVELS: tuple[Level, ...] = tuple((profile, fmt, False) for fmt, profiles in _GROUPS.items() for profile in profiles)
 #: (profile, format, with a tensor scale): every level that the kernels have.
-LEVELS: tuple[Level, ...] = _list_levels()
+LEVELS: tuple[Level, ...] = (*_list_levels(), *GROUP_LEVELS)
 #: One level of each format, and both of nvfp4: where what is tried does not depend on the profile.
 FORMAT_LEVELS: tuple[Level, ...] = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te"))
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -54,10 +66,10 @@ def library() -> HostLibrary:
     return HostLibrary(Path(once("host library", lambda: str(build_host_library(rules).path).encode()).decode()), rules)
 
 
-@lru_cache(maxsize=128)
 def rules_of(level: Level) -> KernelRules:
-    """The generated rules of a level."""
+    """The generated rules of a level, whose format is registered from then on."""
     profile, fmt, two = level
+    register_named([fmt])
     return generate_rules(profile, fmt, two_level=two)
 
 
@@ -128,6 +140,8 @@ def threshold_blocks(level: Level, native: float) -> npt.NDArray[np.float32]:
     rng = np.random.default_rng(7)
     if fmt.scale.name == "e8m0":
         scales = np.exp2(rng.integers(-126, 118, 60).astype(np.float64))
+    elif fmt.scale.name == "f32":  # few bits, so that products are exact
+        scales = rng.integers(128, 256, 60) * np.exp2(rng.integers(-130, 100, 60).astype(np.float64))
     else:
         scales = rng.uniform(1, 448, 60) * factor
     for scale in scales:
@@ -150,6 +164,14 @@ def pack(codes: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
     """Codes [n, k] as little-endian bit strings [n, k bits / 8], the first code in the lowest bits."""
     places = np.unpackbits(codes[..., np.newaxis], axis=-1, count=bits, bitorder="little")
     return np.packbits(places.reshape(len(codes), -1), axis=-1, bitorder="little")
+
+
+def scale_codes(fmt: BlockFormat) -> npt.NDArray[Any]:
+    """All codes of a scale format; of float32 those at its edges, and some of every binade."""
+    if fmt.scale.bits <= 8:
+        return np.arange(fmt.scale.code_count, dtype=np.uint8)
+    edges = [0, 1, 0x7FFFFF, 0x800000, 0x36924925, fmt.scale.max_code, 0x7F800000, 0x7FC00000]
+    return np.concatenate([np.array(edges, np.uint32), np.random.default_rng(9).integers(1, 0x7F800000, 500, dtype=np.uint32)])
 
 
 def block_k(fmt: str) -> int:

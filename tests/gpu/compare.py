@@ -10,6 +10,7 @@ import numpy as np
 import mxspec
 import mxspec_gpu
 from mxspec.tensorscale import TensorScale
+from mxspec_gpu.arguments import FLOAT_SCALE_LAYOUTS
 
 from tests.gpu import arithmetic
 from tests.gpu.arithmetic import Level, level_id, rules_of
@@ -50,8 +51,17 @@ def expect(level: Level, x: Array, native: float, axis: int = -1, **random: Any)
     return pack_rows(codes, level), scales, np.repeat(pinned, rules.fmt.k * rules.fmt.element.bits // 8, axis=-1)
 
 
+def layouts_of(level: Level) -> tuple[str, ...]:
+    """How a call may lay out the scales."""
+    floats = rules_of(level).fmt.scale.name == "f32"
+    return FLOAT_SCALE_LAYOUTS if floats else LAYOUTS
+
+
 def lay_out(scales: Array, layout: str) -> Array:
     """Scales [..., columns] as a call returns them."""
+    if layout == "column-major":
+        flat = scales.reshape(-1, scales.shape[-1])
+        return np.pad(flat, ((0, -len(flat) % 4), (0, 0))).T.copy()
     return scales if layout == "row-major" else swizzle(scales.reshape(-1, scales.shape[-1]))
 
 

@@ -55,7 +55,7 @@ MX_HD u32 encode_lane(float x, float sf, float amax, u32 random, const T& t) {
   const float s = R::scaled(x, sf, amax, t);
   if (is_nan(s)) return code_of_nan<R>(x, sf);
   if (Rand == NO_RANDOM) return encode<R::kElement>(s, RNE, R::kOverflow, 0, 0);
-  return encode_stochastic<R::kElement>(s, random, Rand == RANDOM_WORDS_32 ? 32 : 8, 0, 0);
+  return encode_stochastic<R::kElement>(s, random, Rand == RANDOM_WORDS_32 ? 32 : 8, 0, 0, R::kOverflow);
 }
 
 // Bytes of a packed block.
@@ -100,6 +100,14 @@ __device__ __forceinline__ u32 cut_code(const u8* codes, u64 i, u64* first_wide)
   return code & ((1u << Format<F>::bits) - 1u);
 }
 #endif
+
+// Scale i of an array, whatever holds one.
+template <int S>
+MX_HD u32 read_scale(const u8* scales, u64 i) { return reinterpret_cast<const typename Stored<S>::Word*>(scales)[i]; }
+template <int S>
+MX_HD void write_scale(u8* scales, u64 i, u32 scale) {
+  reinterpret_cast<typename Stored<S>::Word*>(scales)[i] = (typename Stored<S>::Word)scale;
+}
 
 // The value of one stored element.
 template <class R, class T>

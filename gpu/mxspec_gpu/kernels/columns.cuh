@@ -190,7 +190,7 @@ __device__ __forceinline__ void quantize_tile(const Arguments& a, const Tensor& 
 #pragma unroll
           for (int j = 0; j < 8; ++j)
             q[j] = packed ? encode2_e2m1_bf16(of_block[8 * i + j], factor, limit)
-                          : encode2_e2m1<kIn>(of_block[8 * i + j], first.factor, second.factor, clamp);
+                          : encode2_e2m1<Rules, kIn>(of_block[8 * i + j], first.factor, second.factor, clamp);
           const Eight e = gather_two_e2m1(q);
           out[0][i] = e.lo, out[kOfLane - 1][i] = e.hi;
         }

@@ -102,7 +102,7 @@ MX_HD void decode8(const Codes8<Format<F>::bits>& c, float v[8]) {
   }
 }
 
-#if MX_CHIP && defined(MX_STORE)
+#ifdef MX_STORE
 // Eight values, rounded once to nearest even, to out[8 eight ...]. NaN is the chip's.
 template <int Out>
 MX_HD void store8(void* out, u32 eight, const float v[8]) {

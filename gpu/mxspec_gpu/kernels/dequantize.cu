@@ -2,7 +2,8 @@
 //
 // A thread makes eight neighbouring elements at a time, MX_UNROLL times, so that reads and writes of a warp are contiguous;
 // its groups lie MX_STEP groups apart (32: a warp's follow each other; MX_THREADS: a block's do).
-// Compiled with: the profile's Rules, MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_TILED, MX_UNROLL, MX_THREADS,
+// Compiled with: the profile's Rules, MX_OUTPUT (0 float32, 1 float16, 2 bfloat16), MX_TILED (1: scales in 128x4 tiles; 4: column by
+// column, `tiles` scales from one to the next), MX_UNROLL, MX_THREADS,
 // MX_STORE(p, v) of 16 bytes, MX_GATHER (rows that `ids` names; without it there are none).
 #include "decode8.cuh"
 namespace mx {
@@ -40,9 +41,10 @@ dequantize(const u8* __restrict__ codes, const u8* __restrict__ scales, void* __
 #if !MX_GATHER
       const u32 row = (u32)(((u64)block * multiplier) >> shift);
 #endif
-      bytes[i] = scales[tile_offset(row, block - row * blocks_per_row, tiles)];
+      const u32 at = block - row * blocks_per_row;
+      bytes[i] = read_scale<Rules::kScale>(scales, MX_TILED == 4 ? (u64)at * tiles + row : tile_offset(row, at, tiles));
     } else {
-      bytes[i] = scales[block];
+      bytes[i] = read_scale<Rules::kScale>(scales, block);
     }
   }
 #pragma unroll

@@ -1,7 +1,7 @@
 // A block in registers: its largest magnitude, its scale, and eight codes at a time.
 //
-// Where every scaled element is finite (an `ordinary` block), an element's code follows from x times one float32 that the
-// block shares. Other blocks (NaN, Inf, a factor that is not finite) are left to block.cuh.
+// Where every scaled element is finite (an `ordinary` block), an element's code follows from x times, or over, one float32 that
+// the block shares. Other blocks (NaN, Inf, a factor that is not finite) are left to block.cuh.
 #pragma once
 #include "block.cuh"
 #include "encode8.cuh"
@@ -67,8 +67,8 @@ MX_HD BlockScale find_scale(u32 magnitude, const T& t) {
   const float sf = decode_scale<R::kScale>(byte), factor = R::factor(sf, amax, t);
   // The product is the largest scaled magnitude; a negative or NaN one has larger bits than any finite one.
   const u32 largest = bits_of(R::apply(amax, factor));
-  // Beyond the largest value codes are the largest one's here, or the plain way finds them.
-  const u32 end = R::kOverflow == SATURATE ? kInf : bits_of(decode<R::kElement>(Format<R::kElement>::max_code)) + 1u;
+  // Encoders of eight saturate: where a profile does not, the plain way does what is beyond the largest value.
+  const u32 end = R::kOverflow == OWN ? bits_of(decode<R::kElement>(Format<R::kElement>::max_code)) + 1u : kInf;
   const bool ordinary = magnitude < kInf && largest < end && !is_nan(sf);
   return {byte, factor, ordinary, Encode8Clamp<R::kElement>::needed && largest >= Encode8Clamp<R::kElement>::from};
 }
@@ -90,12 +90,12 @@ MX_HD void scale8(const u32* x, float factor, float s[8]) {
   }
 }
 
-// Elements of two blocks that share a word, each times its block's factor, as a word for `gather_two_e2m1`. clamp: whether
+// Elements of two blocks that share a word, each by its block's factor, as a word for `gather_two_e2m1`. clamp: whether
 // either block's elements pass the bound of `Encode8Clamp`.
-template <int In>
+template <class R, int In>
 MX_HD u32 encode2_e2m1(u32 x, float low_factor, float high_factor, bool clamp) {
-  float lo = fmul(In == FLOAT16 ? from_f16_number(x & 0xFFFFu) : float_of(x << 16), low_factor);
-  float hi = fmul(In == FLOAT16 ? from_f16_number(x >> 16) : float_of(x & 0xFFFF0000u), high_factor);
+  float lo = R::apply(In == FLOAT16 ? from_f16_number(x & 0xFFFFu) : float_of(x << 16), low_factor);
+  float hi = R::apply(In == FLOAT16 ? from_f16_number(x >> 16) : float_of(x & 0xFFFF0000u), high_factor);
   if (clamp) lo = clamp_magnitude(lo, 6.0f), hi = clamp_magnitude(hi, 6.0f);
   return place_e2m1(mul_bf16x2(pack_bf16x2(round_e2m1(lo), round_e2m1(hi)), 0x00800080u), x);  // times 2**-126
 }

@@ -115,7 +115,7 @@ i64 quantize_all(int mode, i64 blocks, const void* x, float native, const u32* r
           e[i] = encode8_block<R, In, Rand>(words + i * words8, s, r.w[i % 2 * 2], r.w[i % 2 * 2 + 1]);
         }
         pack_all<R::kElement>(k, e, codes + b * bytes);
-        scales[b] = (u8)s.byte;
+        write_scale<R::kScale>(scales, b, s.byte);
         ++ordinary;
         continue;
       }
@@ -126,7 +126,7 @@ i64 quantize_all(int mode, i64 blocks, const void* x, float native, const u32* r
       const u64 at = (u64)(b * k + i);
       return Rand == RANDOM_COUNTER ? philox(at >> 4, seed).byte((u32)at & 15) : random[at];
     };
-    scales[b] = (u8)quantize_block<R, Rand>(lanes, word, t, codes + b * bytes);
+    write_scale<R::kScale>(scales, b, quantize_block<R, Rand>(lanes, word, t, codes + b * bytes));
   }
   return ordinary;
 }
@@ -150,12 +150,12 @@ i64 quantize_level(int input, int mode, int rand, i64 n, const void* x, float na
 template <class R, class T>
 void dequantize_level(i64 n, const u8* packed, const u8* scales, float native, float* out) {
   const T t = R::derive_tensor(native);
-  for (i64 i = 0; i < n; ++i) out[i] = dequantize_lane<R>(unpack_code<R::kElement>(packed, i), scales[i / R::kBlock], t);
+  for (i64 i = 0; i < n; ++i) out[i] = dequantize_lane<R>(unpack_code<R::kElement>(packed, i), read_scale<R::kScale>(scales, i / R::kBlock), t);
 }
 
 template <class R>
 void scale_level(i64 n, const float* value, u8* out) {
-  for (i64 i = 0; i < n; ++i) out[i] = (u8)encode_scale<R>(value[i]);
+  for (i64 i = 0; i < n; ++i) write_scale<R::kScale>(out, i, encode_scale<R>(value[i]));
 }
 
 template <bool Zero, int Held>

@@ -2,7 +2,7 @@
 // size and sign, unaligned data, explicit random words. Also what the fast kernels are compared with.
 //
 // Compiled with: the profile's Rules, MX_INPUT, MX_RANDOM (0 none, 1 words of 32 bits, 2 words whose low 8 bits count,
-// 3 bytes from a counter), MX_TILED (1: scales in 128x4 tiles; 4: column-major, columns 4 scales apart or more).
+// 3 bytes from a counter), MX_TILED (1: scales in 128x4 tiles; 4: column after column, each of whole fours).
 #include "block.cuh"
 namespace mx {
 #include "rules.generated.cuh"
@@ -27,8 +27,10 @@ extern "C" __global__ void quantize_any(const void* __restrict__ x, u8* __restri
     };
     const u32 byte = quantize_block<Rules, MX_RANDOM>(lanes, word, t, codes + block * Packed<Rules>::bytes);
     const u64 at = block % blocks_per_row;
-    const u64 to = MX_TILED == 4 ? at * ((rows + 3) / 4 * 4) + row : MX_TILED ? tile_offset(row, (u32)at, (u32)((blocks_per_row + 3) / 4)) : block;
-    reinterpret_cast<Stored<Rules::kScale>::Word*>(scales)[to] = (Stored<Rules::kScale>::Word)byte;
+    const u64 to = MX_TILED == 4 ? at * ((rows + 3) / 4 * 4) + row
+                   : MX_TILED    ? tile_offset(row, (u32)at, (u32)((blocks_per_row + 3) / 4))
+                                 : block;
+    write_scale<Rules::kScale>(scales, to, byte);
   }
 }
 }  // namespace mx

@@ -1,12 +1,12 @@
 // Quantize along the last axis, whose elements follow one another: whole blocks in registers.
 //
 // A thread holds MX_VALUES elements: one block, several, or a part whose neighbours lie in the next lanes. It reads 16
-// bytes at a time, keeps everything in registers and writes packed codes and scale bytes once.
+// bytes at a time, keeps everything in registers and writes packed codes and scales once.
 //
 // Compiled with: the profile's Rules, MX_INPUT (0 float32, 1 float16, 2 bfloat16), MX_SOURCE (0: contiguous rows of whole
 // blocks, 16-byte aligned; 1: the same, rows a pitch of whole 16 bytes apart; 2: rows that start anywhere and end within a
 // block), MX_VALUES (8, 16 or 32), MX_TILED (1: scales in 128x4 tiles; 2: the same, and a row has a multiple of four blocks;
-// 3: the same, rows come in 128s and a row is a multiple of what a warp takes), MX_STOCHASTIC (random bytes from a counter;
+// 3: the same, rows come in 128s and a row is a multiple of what a warp takes; 4: scales column by column), MX_STOCHASTIC (random bytes from a counter;
 // e2m1 only), MX_THREADS, MX_TURNS (how often a thread does this), MX_LOAD(p) and MX_STORE(p, v) of 16 bytes.
 #pragma once
 #include "rules.cuh"
@@ -25,7 +25,7 @@ constexpr int kOutWords = kValues * kBits / 32;
 constexpr int kCounters = kValues > 16 ? kValues / 16 : 1;       // of a thread's random bytes
 
 // What a launch is given. blocks_per_row, multiplier and shift (a division by it, or with MX_TILED 3 by the warps of a row),
-// tiles: of the scales. first_block: of this launch in the whole tensor, for the counter. Only with MX_SOURCE: pitch, from a
+// tiles, or with MX_TILED 4 from a column to the next: of the scales. first_block: of this launch in the whole tensor, for the counter. Only with MX_SOURCE: pitch, from a
 // row to the next, and columns of x, in elements. Only with MX_SOURCE 2: the bytes from x to the first and past the last that
 // may be read.
 struct Arguments {
@@ -280,7 +280,10 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
     if (active && (g & (kLanes * 4 / kBlocks - 1)) == 0)
       *reinterpret_cast<u32*>(a.scales + tile_offset(block_row, block_column, a.tiles)) = word;
   } else if (active && first_lane) {
-    if (MX_TILED) {
+    if (MX_TILED == 4) {
+      static_assert(MX_TILED != 4 || kBlocks == 1, "a block of a thread");
+      write_scale<Rules::kScale>(a.scales, (u64)block_column * a.tiles + block_row, bytes[0]);
+    } else if (MX_TILED) {
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b) {
         const u32 at = (u32)block + b, row = b && MX_SOURCE == 0 ? (u32)(((u64)at * a.multiplier) >> a.shift) : block_row;
@@ -290,7 +293,7 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
       *reinterpret_cast<u16*>(a.scales + block) = (u16)(bytes[0] | bytes[kBlocks - 1] << 8);
     } else {
 #pragma unroll
-      for (int b = 0; b < kBlocks; ++b) a.scales[block + b] = (u8)bytes[b];
+      for (int b = 0; b < kBlocks; ++b) write_scale<Rules::kScale>(a.scales, block + b, bytes[b]);
     }
   }
   if (kBits == 6 && MX_TURNS > 1) __syncwarp();

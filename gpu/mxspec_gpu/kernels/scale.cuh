@@ -61,8 +61,8 @@ MX_HD int scale_exponent(u32 magnitude) {
   return v.exponent - Largest<F>::emax + (v.fraction > Largest<F>::fraction);  // STEP_RATIO_UP
 }
 
-// The scale byte, or the bits of a float32. R: the rules of one profile and format (generated): kScaleStep, kElement, kSubtractEmax, kOffset,
-// kByteLow, kByteHigh, kOnZero, kOnInf, kOnNan.
+// The scale byte, or the bits of a float32. R: the rules of one profile and format (generated): kScaleStep, kElement, kSubtractEmax,
+// kOffset, kByteLow, kByteHigh, kOnZero, kOnInf, kOnNan.
 template <class R>
 MX_HD u32 encode_scale(float value) {
   const u32 magnitude = bits_of(value) & ~kSign;
@@ -75,9 +75,10 @@ MX_HD u32 encode_scale(float value) {
   if (magnitude > kInf) return R::kOnNan;
   if (magnitude == kInf) return R::kOnInf;
   if (magnitude == 0) return R::kOnZero;
-  if (R::kScaleStep == STEP_STORE) return magnitude;
   int code;
-  if (R::kScaleStep == STEP_ENCODE_RNE) {
+  if (R::kScaleStep == STEP_STORE) {
+    code = (int)magnitude;
+  } else if (R::kScaleStep == STEP_ENCODE_RNE) {
 #if MX_HAS_FP8_CVT
     code = (int)(cvt_e4m3x2(float_of(magnitude), 0.0f) & 0x7Fu);
 #else
