@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec.adjacent import ADJACENT
 from mxspec_gpu import arguments
 from mxspec_gpu.rules import UnsupportedProfileError
 
@@ -38,6 +39,23 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: arguments.check_layout("tiles"), ValueError, "scale_layout = 'tiles'; allowed are row-major, 128x4"),
     (lambda: arguments.check_layout(["128x4"]), ValueError, r"scale_layout = \['128x4'\]; allowed are row-major, 128x4"),
+    (
+        lambda: arguments.check_block((128, 128), ADJACENT["fp8_e4m3-128-f32"].block, 1, 2), UnsupportedProfileError,
+        r"the kernels have no blocks of 128 x 128; use mxspec\.quantize",
+    ),
+    (lambda: arguments.check_layout("column-major"), ValueError, "scale_layout = 'column-major'; allowed are row-major, 128x4"),
+    (
+        lambda: arguments.find_layout("128x4", ADJACENT["fp8_e4m3-128-f32"].block), ValueError,
+        "scale_layout = '128x4'; allowed for float32 scales are row-major, column-major",
+    ),
+    (
+        lambda: arguments.check_format(mxspec.register_adjacent("fp8_e4m3-128-f32")), UnsupportedProfileError,
+        "of fp8_e4m3-128-f32 the kernels have quantize and dequantize alone, with blocks of 1 x 128",
+    ),
+    (
+        lambda: arguments.check_format(mxspec.register_adjacent("fp8_e4m3-row-f32").name, wide=True), UnsupportedProfileError,
+        "the kernels do not have this format 'fp8_e4m3-row-f32'; they have mxfp4, .*, nvfp4[.] Use mxspec",
+    ),
     (lambda: arguments.check_format(None), TypeError, "fmt = None is of type NoneType; pass a name .*mxfp4"),
     (lambda: arguments.check_format("mxfp5"), ValueError, "unknown block format 'mxfp5'; known are"),
     (
@@ -92,6 +110,10 @@ def test_taken() -> None:
     assert arguments.check_layout("128x4")
     assert not arguments.check_layout("row-major")
     assert arguments.check_format("mxfp4") is arguments.check_format(mxspec.BLOCKS["mxfp4"])
+    groups = mxspec.register_adjacent("fp8_e4m3-128-f32")
+    assert arguments.check_format(groups.name, wide=True) is groups
+    assert [arguments.find_layout(layout, groups) for layout in arguments.FLOAT_SCALE_LAYOUTS] == [0, 4]
+    assert [arguments.find_scale_dtype(fmt) for fmt in (groups, mxspec.BLOCKS["nvfp4"])] == ["float32", "uint8"]
     assert arguments.check_scalar("ue4m3").bits == 7
     assert arguments.check_outputs([1, 2], ("codes", "scales")) == (1, 2)
     arguments.check_apart([("codes", 0, 10), ("scales", 10, 12)], [("x", 12, 20)])

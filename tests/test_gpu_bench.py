@@ -11,6 +11,7 @@ import pytest
 from mxspec_gpu import bench_reports
 from mxspec_gpu.bench_rows import describe_row
 from mxspec_gpu.ceilings import Ceilings
+from mxspec_gpu.tasks import TASKS, count_bytes
 from mxspec_gpu.timing import Timing
 
 BANDWIDTH = {"copy": 4e12, "read": 2e12}
@@ -29,6 +30,14 @@ def test_a_row_is_a_share_of_what_it_is_held_against(moved: tuple[int, int], aga
     assert (row["size"], row["against"], row["percent"], row["percent_of_mix"]) == ("64 x 32", against, percent, 50.0)
     assert (row["microseconds"], row["quartiles"], row["method"]) == (1.0, [0.9, 2.0], "graph")
     assert row["bytes"] == {"read": moved[0], "written": moved[1]}
+
+
+def test_scales_of_groups_are_four_bytes() -> None:
+    rows = {t.fmt: count_bytes(t, (256, 1024)) for t in TASKS if t.kind == "quantize" and t.fmt in ("fp8_e4m3-128", "fp8_e4m3-128-f32")}
+    assert rows == {
+        "fp8_e4m3-128": (256 * 1024 * 2, 256 * 1024 + 256 * 8),
+        "fp8_e4m3-128-f32": (256 * 1024 * 2, 256 * 1024 + 256 * 8 * 4),
+    }
 
 
 def test_a_report_holds_its_run_and_replaces_another_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from mxspec_gpu import build, kernels, product_kernels, step_kernels, tiles
 
+from tests.gpu.arithmetic import GROUP_LEVELS, Level, level_id, rules_of
 from tests.once import once
 
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
@@ -104,6 +105,24 @@ def test_holds_the_instructions(template: str, arch: str, tmp_path: Path) -> Non
     for instruction in EXPECTED[template][arch in BLACKWELL]:
         assert instruction in code, f"{template} for {arch} has no {instruction}"
     assert "F64" not in code, "no float64 in a kernel"
+
+
+@pytest.mark.parametrize("level", [GROUP_LEVELS[0], GROUP_LEVELS[2], GROUP_LEVELS[-1]], ids=level_id)
+def test_groups_of_128_compile_as_blocks_do(level: Level, tmp_path: Path) -> None:
+    """A product, a quotient and a power of two for each element: nothing in memory, the conversion of four bytes, no product that flushes."""
+    rules = rules_of(level)
+    tiled = 4 if rules.fmt.scale.name == "f32" else 0
+    tuning, back = kernels.tune_rows(level[1], "bfloat16"), kernels.tune_dequantize(level[1], "bfloat16")
+    for source, instruction in (
+        (kernels.rows_kernel(rules, "bfloat16", tiled=tiled, stochastic=False, tuning=tuning), "F2FP.SATFINITE.E4M3"),
+        (kernels.dequantize_kernel(rules, "bfloat16", tiled=tiled, tuning=back), "F2FP.F16.E4M3"),
+    ):
+        content = build.compile_cubin(source, "sm_90")
+        usage = run_tool("cuobjdump", ["-res-usage"], content, tmp_path)
+        assert re.findall(r"STACK:(\d+)", usage) == ["0"], usage
+        code = run_tool("nvdisasm", ["-c"], content, tmp_path)
+        assert instruction in code
+        assert not re.search(r"\b(FMUL|FFMA)\S*\.FTZ|F64", code)
 
 
 @pytest.mark.parametrize("template", [name for name in TEMPLATES if name.startswith("multiply_tiles")])

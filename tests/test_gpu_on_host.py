@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec_gpu import api, plans
 
 from tests.cuda_on_host import on_host as on_host, run_dequantize, run_quantize
 from tests.gpu.arithmetic import DTYPES, GROUP_LEVELS, Level, level_id, native_values, random_blocks, rules_of, scale_codes, threshold_blocks
@@ -91,3 +92,18 @@ def test_values(level: Level, dtype: str, on_host: None) -> None:
     for layout in layouts_of(level):
         got = run_dequantize(pack_rows(codes, level), lay_out(scales, layout), rules, dtype, scale_layout=layout)
         np.testing.assert_array_equal(bits_of(got), bits_of(want))
+
+
+@pytest.mark.parametrize("layout", ["row-major", "column-major"])
+def test_groups_of_several_launches(layout: str, on_host: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more blocks than one launch takes: cut anywhere, or after whole rows."""
+    monkeypatch.setattr(plans, "MAX_BLOCKS", 7)
+    monkeypatch.setattr(api, "_MAX_BLOCKS_BACK", 7)
+    level = GROUP_LEVELS[1]
+    rules, x = rules_of(level), _group_rows(level, "bfloat16")[:6]
+    codes, scales = run_quantize(x, level[1], level[0], scale_layout=layout)
+    want, want_scales, _ = expect(level, x, 1.0)
+    np.testing.assert_array_equal(codes, want)
+    np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
+    values = run_dequantize(codes, scales, rules, "float32", scale_layout=layout)
+    np.testing.assert_array_equal(bits_of(values), bits_of(mxspec.quantize(x, level[1], profile=level[0]).dequantize()))

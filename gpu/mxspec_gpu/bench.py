@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from mxspec import reals
+from mxspec.adjacent import register_named
 from mxspec.elements import default_nan_policy, encode_table
 from mxspec.formats import ELEMENTS, get_block
 from mxspec.rounding import Overflow, Rounding
@@ -59,7 +60,7 @@ def _inputs(task: Task, shape: Shape, sets: int) -> list[Any]:
 def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
     """Calls of the API with outputs given, on enough buffers."""
     torch = import_torch()
-    layout = "128x4" if task.tiled else "row-major"
+    layout = "row-major" if not task.tiled else "column-major" if get_block(task.fmt).scale.storage_bits == 32 else "128x4"
     tensor = torch.full((1,), 5.5, device="cuda") if task.two_level else None
     calls: list[Callable[[], Any]] = []
     if task.kind in ("gemv", "embedding"):
@@ -330,6 +331,7 @@ def main() -> int:
 def run_bench(out: Path, *, peers: bool = False, quick: bool = False, only: Sequence[str] = ()) -> None:
     """Measure and write the report. quick: only the largest size; only: rows by name, and nothing but rows."""
     tasks = [t for t in TASKS if not only or t.name in only]
+    register_named(t.fmt for t in tasks)
     _prebuild(tasks)
     bandwidth = measure_bandwidths()
     ceilings = Ceilings(bandwidth)

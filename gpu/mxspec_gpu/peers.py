@@ -14,6 +14,14 @@ def _make_call(function: Callable[..., Any], arguments: tuple[Any, ...], x: Any)
     return partial(function, x, *arguments)
 
 
+def _cast_groups(x: Any) -> Any:
+    """What DeepGEMM's `per_token_cast_to_fp8` computes, for torch to compile."""
+    torch = import_torch()
+    groups = x.reshape(x.shape[0], -1, 128)
+    scales = groups.abs().float().amax(2, keepdim=True).clamp(1e-4) / 448
+    return (groups * (1 / scales)).to(torch.float8_e4m3fn).reshape(x.shape), scales.squeeze(2)
+
+
 def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], Callable[[], Any]]]]:
     """(library, what, bytes, from a tensor the call)."""
     torch = import_torch()
@@ -25,6 +33,21 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
         ("torch", "x.to(float8_e4m3fn), no scale", size(8), lambda x: lambda: x.to(torch.float8_e4m3fn)),
         ("torch", "x.to(float32), for comparison", (n * n * 2, n * n * 4), lambda x: lambda: x.to(torch.float32)),
     ]
+    groups = "FP8 in groups of 128, float32 scales"
+    peers.append(("torch.compile", groups, size(8, 128, 4), partial(_make_call, torch.compile(_cast_groups, fullgraph=True), ())))
+    try:
+        from vllm.model_executor.layers.quantization.utils.fp8_utils import per_token_group_quant_fp8
+    except Exception as error:
+        print(f"vllm: {error}", file=sys.stderr)
+    else:
+        peers.append(("vllm", f"{groups}, per_token_group_quant_fp8", size(8, 128, 4), partial(_make_call, per_token_group_quant_fp8, (128,))))
+    try:
+        from sglang.kernels.ops.quantization.fp8_kernel import sglang_per_token_group_quant_fp8
+    except Exception as error:
+        print(f"sglang: {error}", file=sys.stderr)
+    else:
+        name = "sglang_per_token_group_quant_fp8"
+        peers.append(("sglang", f"{groups}, {name}", size(8, 128, 4), partial(_make_call, sglang_per_token_group_quant_fp8, (128,))))
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
         from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx

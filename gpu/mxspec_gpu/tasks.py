@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mxspec.adjacent import register_named
 from mxspec.formats import get_block
 from mxspec_gpu.arrays import ITEM_BYTES
 
@@ -22,6 +23,7 @@ class Task:
     kind: str
     fmt: str
     profile: str
+    #: Whether scales lie in 128x4 tiles, or float32 ones column by column.
     tiled: bool = False
     stochastic: bool = False
     dtype: str = "bfloat16"
@@ -137,6 +139,18 @@ def _lookups() -> list[Task]:
     return found
 
 
+def _groups() -> list[Task]:
+    """FP8 in groups of 128: scales row by row and column by column (`tiled`), a product or a quotient for each element, powers of two."""
+    f32, e8m0 = "fp8_e4m3-128-f32", "fp8_e4m3-128"
+    kinds = [("quantize", f32, "deepgemm-2.6/fp8-128/float32-cuda", tiled) for tiled in (False, True)]
+    kinds += [("quantize", f32, "vllm-0.33/fp8-128/native", False), ("quantize", e8m0, "deepgemm-2.6/fp8-128/ue8m0-cuda", False)]
+    kinds.append(("dequantize", f32, "deepgemm-2.6/fp8-128/float32-cuda", False))
+    return [
+        Task(name=f"{fmt} {kind}, {profile}{', scales by columns' * tiled}", kind=kind, fmt=fmt, profile=profile, tiled=tiled)
+        for kind, fmt, profile, tiled in kinds
+    ]
+
+
 def _list_tasks() -> tuple[Task, ...]:
     plain = _plain()
     tiled = [
@@ -174,19 +188,20 @@ def _list_tasks() -> tuple[Task, ...]:
         for d in ("float32", "float16")
         for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"), ("mxfp8_e4m3", "mx-floor"))
     ]
-    return (*plain, square, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose(), *_recipe(), *_lookups())
+    return (*plain, square, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose(), *_recipe(), *_lookups(), *_groups())
 
 
 TASKS = _list_tasks()
 
 
 def count_bytes(task: Task, shape: Shape) -> tuple[int, int]:
-    """Bytes that must be read and written, scales and padding included."""
+    """Bytes that must be read and written, scales and padding included. The task's format is registered from then on."""
+    register_named([task.fmt])
     block = get_block(task.fmt)
     rows, columns = task.shape_of(shape)
     item = ITEM_BYTES[task.dtype]
     padded = rows * (-(-columns // block.k) * block.k) if task.kind != "columns" else columns * (-(-rows // block.k) * block.k)
-    codes, scales = padded * block.element.bits // 8, padded // block.k
+    codes, scales = padded * block.element.bits // 8, padded // block.k * block.scale.storage_bits // 8
     if task.kind == "amax":
         return rows * columns * item, 0
     if task.kind == "gemv":  # x and the result are small

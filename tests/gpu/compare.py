@@ -10,7 +10,7 @@ import numpy as np
 import mxspec
 import mxspec_gpu
 from mxspec.tensorscale import TensorScale
-from mxspec_gpu.arguments import FLOAT_SCALE_LAYOUTS
+from mxspec_gpu.arguments import FLOAT_SCALE_LAYOUTS, find_scale_dtype
 
 from tests.gpu import arithmetic
 from tests.gpu.arithmetic import Level, level_id, rules_of
@@ -68,7 +68,7 @@ def lay_out(scales: Array, layout: str) -> Array:
 def compare_arrays(tally: Tally, got: tuple[Any, Any], want: tuple[Array, Array, Array], layout: str, label: str) -> None:
     """Codes and scales of a call against what was expected."""
     codes, scales, pinned = want
-    tally.equal(to_host(got[1]), lay_out(scales, layout), f"{label} scales")
+    tally.equal(to_host(got[1]).view(scales.dtype), lay_out(scales, layout), f"{label} scales")
     tally.equal(np.where(pinned, to_host(got[0]), 0), np.where(pinned, codes, 0), f"{label} codes")
 
 
@@ -84,10 +84,12 @@ def compare(
     want = expect(level, x, native, axis, **random)
     if words is not None:
         options["random_bits"] = cp().asarray(words)
-    guarded = Guarded(want[0].shape, lay_out(want[1], layout).shape)
+    laid = lay_out(want[1], layout)
+    guarded = Guarded(want[0].shape, (*laid.shape[:-1], laid.shape[-1] * laid.itemsize))
+    out = guarded.arrays[0], guarded.arrays[1].view(find_scale_dtype(rules_of(level).fmt))
     q = mxspec_gpu.quantize(
         to_gpu(x) if given is None else given, level[1], profile=level[0], tensor_scale=gpu_tensor(level, native),
-        axis=axis, scale_layout=layout, pad=True, out=guarded.arrays, **options,
+        axis=axis, scale_layout=layout, pad=True, out=out, **options,
     )  # fmt: skip
     where = f"{label} {level_id(level)} {x.dtype} {x.shape} axis {axis} {layout}"
     compare_arrays(tally, (q.codes, q.scales), want, layout, where)

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec.adjacent import register_named
 from mxspec.affine import list_contracts
 from mxspec_gpu import step_kernels
 from mxspec_gpu.build import KernelSource, import_cupy, name_arch
@@ -119,6 +120,7 @@ def list_sources(only: list[str]) -> list[KernelSource]:
 
 def compile_kernels(only: list[str]) -> Result:
     """The kernels, into the cache."""
+    register_named({level[1] for level in LEVELS})
     text = import_cupy().cuda.Device().compute_capability
     start = time.perf_counter()
     sources = list_sources(only)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.gpu.arithmetic import LEVELS, Level, level_id, rules_of
+from tests.gpu.arithmetic import GROUP_LEVELS, LEVELS, Level, level_id, rules_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "gpu" / "mxspec_gpu"
 #: The modules that a call goes through; not those that measure, draw or probe, nor `rules`, whose texts count instead.
@@ -47,7 +47,7 @@ PRODUCT_SECTIONS = ("affine", "devices", "exact", "products", "records", "sparse
 
 
 #: Profiles that joined after the last run on a chip, which therefore has none of their levels; reports/gpu/README.md names them.
-PENDING: frozenset[str] = frozenset()
+PENDING: frozenset[str] = frozenset({"flashinfer-0.6.18/mxfp8/cute-dsl", *(level[0] for level in GROUP_LEVELS)})
 #: Modules, and the sections that test them, that were written after the last run on a chip; reports/gpu/README.md names them.
 PENDING_SECTIONS: frozenset[str] = frozenset({"tiles"})
 #: Their kernels.

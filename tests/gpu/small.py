@@ -19,6 +19,7 @@ from mxspec_gpu.build import import_cupy
 from mxspec_gpu.tiles import list_tunings, multiply_tiles
 
 from tests.gpu import arithmetic
+from tests.gpu.compare import layouts_of
 from tests.gpu.device import cp, is_hopper, to_gpu
 from tests.gpu.views import VIEWS, apply
 
@@ -153,6 +154,21 @@ def _stored(rng: np.random.Generator) -> int:
     return calls
 
 
+def _groups(rng: np.random.Generator) -> int:
+    """Groups of 128, scales in every layout."""
+    calls = 0
+    for level in arithmetic.GROUP_LEVELS[1::4]:
+        for shape in ((160, 640), (3, 300), (129, 256)):
+            for dtype in ("float32", "bfloat16"):
+                x = rng.standard_normal(shape).astype(arithmetic.DTYPES[dtype])
+                x.reshape(-1)[7], x.reshape(-1)[450] = np.nan, np.inf
+                for layout in layouts_of(level):
+                    for axis in (-1, 0):
+                        mxspec_gpu.quantize(to_gpu(x), level[1], profile=level[0], axis=axis, scale_layout=layout, pad=True).dequantize()
+                        calls += 2
+    return calls
+
+
 def main() -> None:
     """Run them all."""
     cupy = import_cupy()
@@ -195,7 +211,7 @@ def main() -> None:
         mxspec_gpu.decode(codes, "e2m1")
         mxspec_gpu.unpack(codes, "mxfp4")
         calls += 2
-    calls += _square(rng) + _transformed(rng) + _lookups(rng) + _stored(rng) + _experts(rng)
+    calls += _square(rng) + _transformed(rng) + _lookups(rng) + _stored(rng) + _experts(rng) + _groups(rng)
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
     for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
         codes = mxspec_gpu.encode(x32, name)

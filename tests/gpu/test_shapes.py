@@ -7,14 +7,16 @@ import pytest
 
 import mxspec_gpu
 
-from tests.gpu.arithmetic import DTYPES, LEVELS, Level, level_id, native_values, rules_of
-from tests.gpu.compare import LAYOUTS, compare, compare_both, gpu_tensor, normal
+from tests.gpu.arithmetic import DTYPES, GROUP_LEVELS, LEVELS, Level, level_id, native_values, rules_of
+from tests.gpu.compare import LAYOUTS, compare, compare_both, gpu_tensor, layouts_of, normal
 from tests.gpu.device import Tally, cp, require_gpu, to_gpu
 
 pytestmark = pytest.mark.gpu
 require_gpu()
 
 NORMATIVE = tuple(level for level in LEVELS if level[0] in ("mx-floor", "nvfp4-te", "mx-rceil"))
+#: And groups of 128, one profile for each way of scales, along rows and columns.
+SHAPED = (*NORMATIVE, *(level for level in GROUP_LEVELS if level[0].startswith("deepgemm") and level[0].endswith("cuda")))
 SHAPES: tuple[tuple[int, ...], ...] = (
     (1, 32), (1, 4096), (3, 96), (7, 33), (5, 31), (129, 160), (128, 128), (1, 1), (2, 3, 64), (2, 1, 5, 48), (300, 1000), (33,), (64,), (257, 512), (128, 1024), (256, 3072), (384, 512),
 )  # fmt: skip
@@ -25,33 +27,33 @@ MATRICES = (
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+@pytest.mark.parametrize("level", SHAPED, ids=level_id)
 def test_rows(level: Level, dtype: str, tally: Tally) -> None:
     native = native_values(rules_of(level))[0]
     for shape in SHAPES:
         x = normal(shape, dtype)
         shifted = to_gpu(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))
-        for layout in LAYOUTS:
+        for layout in layouts_of(level):
             compare(tally, level, x, native, layout)
             compare(tally, level, x, native, layout, given=shifted[1:].reshape(shape), label="off by one element")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+@pytest.mark.parametrize("level", SHAPED, ids=level_id)
 def test_columns_and_both(level: Level, dtype: str, tally: Tally) -> None:
     native = native_values(rules_of(level))[0]
     for shape in MATRICES:
         x = normal(shape, dtype)
-        for layout in LAYOUTS:
+        for layout in layouts_of(level):
             compare(tally, level, x, native, layout, 0)
             shifted = to_gpu(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))[1:].reshape(shape)
             compare(tally, level, x, native, layout, 0, given=shifted, label="off by one element")
-            if dtype != "float32" and shape[0] % 32 == 0 and shape[1] % 32 == 0:
+            if dtype != "float32" and shape[0] % 32 == 0 and shape[1] % 32 == 0 and level in NORMATIVE:
                 compare_both(tally, level, x, native, layout)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("level", NORMATIVE, ids=level_id)
+@pytest.mark.parametrize("level", SHAPED, ids=level_id)
 def test_pitched(level: Level, dtype: str, tally: Tally) -> None:
     """Cut out of a wider tensor, from an aligned element and from others, as it is and transposed, rows reversed."""
     native = native_values(rules_of(level))[0]
@@ -59,7 +61,7 @@ def test_pitched(level: Level, dtype: str, tally: Tally) -> None:
         wide = normal((shape[0], shape[1] + 24), dtype)
         for first in (0, 8, 1):
             host, given = (a[:, first : first + shape[1]] for a in (wide, to_gpu(wide)))
-            for layout in LAYOUTS:
+            for layout in layouts_of(level):
                 compare(tally, level, host, native, layout, given=given, label=f"from {first}")
                 compare(tally, level, host[::-1], native, layout, given=given[::-1], label=f"reversed, from {first}")
                 compare(tally, level, host.T, native, layout, given=given.T, label=f"transposed, from {first}")

@@ -8,7 +8,7 @@ import pytest
 import mxspec_gpu
 
 from tests.gpu.arithmetic import DTYPES, LEVELS, Level, level_id, native_values, random_blocks, rules_of
-from tests.gpu.compare import LAYOUTS, compare, compare_arrays, expect, gpu_tensor
+from tests.gpu.compare import compare, compare_arrays, expect, gpu_tensor, layouts_of
 from tests.gpu.device import SEED, Tally, require_gpu, to_gpu
 from tests.test_gpu_arithmetic import counter_bytes
 
@@ -31,7 +31,7 @@ def test_stochastic(level: Level, tally: Tally) -> None:
             counted = counter_bytes(seed, x.size).astype(np.uint32).reshape(x.shape)
             want = expect(level, x, native, random_bits=counted, sr_bits=8)
             shifted = to_gpu(np.concatenate([x.reshape(-1)[:1], x.reshape(-1)]))[1:].reshape(x.shape)
-            for layout in LAYOUTS:
+            for layout in layouts_of(level):
                 for given, what in ((to_gpu(x), "seed"), (shifted, "seed, off by one element")):
                     q = mxspec_gpu.quantize(
                         given, level[1], profile=level[0], tensor_scale=gpu_tensor(level, native), seed=seed, scale_layout=layout
