@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from mxspec.elements import code_dtype
+from mxspec.profiles import Profile
 from mxspec.rcp_table import load_rcp_table
 from mxspec_gpu import api, plans
 from mxspec_gpu.arguments import find_layout
@@ -97,7 +98,7 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_quantize(
-    x: npt.NDArray[Any], fmt: str, profile: str, *, axis: int = -1, scale_layout: str = "row-major", pad: bool = False, tensor: int | None = None,
+    x: npt.NDArray[Any], fmt: str, profile: str | Profile, *, axis: int = -1, scale_layout: str = "row-major", pad: bool = False, tensor: int | None = None,
     seed: int | None = None, square: bool = False,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:  # fmt: skip
     """The packed codes and the scales that a call writes; tensor: the bits of the tensor scale."""

@@ -34,10 +34,7 @@ def test_a_row_is_a_share_of_what_it_is_held_against(moved: tuple[int, int], aga
 
 def test_scales_of_groups_are_four_bytes() -> None:
     rows = {t.fmt: count_bytes(t, (256, 1024)) for t in TASKS if t.kind == "quantize" and t.fmt in ("fp8_e4m3-128", "fp8_e4m3-128-f32")}
-    assert rows == {
-        "fp8_e4m3-128": (256 * 1024 * 2, 256 * 1024 + 256 * 8),
-        "fp8_e4m3-128-f32": (256 * 1024 * 2, 256 * 1024 + 256 * 8 * 4),
-    }
+    assert rows == {"fp8_e4m3-128": (256 * 1024 * 2, 256 * 1024 + 256 * 8), "fp8_e4m3-128-f32": (256 * 1024 * 2, 256 * 1024 + 256 * 8 * 4)}
 
 
 def test_a_report_holds_its_run_and_replaces_another_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

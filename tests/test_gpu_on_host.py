@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import mxspec
+from mxspec.rounding import Overflow
 from mxspec_gpu import api, plans
 
 from tests.cuda_on_host import on_host as on_host, run_dequantize, run_quantize
-from tests.gpu.arithmetic import DTYPES, GROUP_LEVELS, Level, level_id, native_values, random_blocks, rules_of, scale_codes, threshold_blocks
+from tests.gpu.arithmetic import (
+    DTYPES,
+    GROUP_LEVELS,
+    Level,
+    level_id,
+    native_values,
+    random_blocks,
+    rules_of,
+    scale_codes,
+    threshold_blocks,
+)
 from tests.gpu.compare import expect, lay_out, layouts_of, normal, pack_rows
 from tests.gpu.device import Array, bits_of
+from tests.test_gpu_arithmetic import counter_bytes
 
 #: Calls that take each kernel and each of its ways of reading and of writing scales: level, dtype, shape, axis, layout of the scales.
 CALLS: tuple[tuple[Level, str, tuple[int, ...], int, str], ...] = (
@@ -107,3 +121,22 @@ def test_groups_of_several_launches(layout: str, on_host: None, monkeypatch: pyt
     np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
     values = run_dequantize(codes, scales, rules, "float32", scale_layout=layout)
     np.testing.assert_array_equal(bits_of(values), bits_of(mxspec.quantize(x, level[1], profile=level[0]).dequantize()))
+
+
+@pytest.mark.parametrize("seed", [None, 0x0123456789ABCDEF])
+@pytest.mark.parametrize(
+    ("fmt", "overflow"), [("mxfp8_e4m3", Overflow.OWN), ("mxfp8_e5m2", Overflow.OWN), ("mxfp8_e4m3", Overflow.SATURATE_FINITE)]
+)
+def test_overflow_that_does_not_saturate(fmt: str, overflow: Overflow, seed: int | None, on_host: None) -> None:
+    """Under the floor rule, which leaves numbers beyond the largest value in half of the blocks; stochastic rounding saturates them."""
+    floor = mxspec.get_profile("mx-floor", fmt)
+    assert floor.one_level is not None
+    steps = replace(floor.one_level, element=replace(floor.one_level.element, overflow=overflow))
+    profile = replace(floor, id="mx-floor-with-overflow", one_level=steps)
+    x = normal((40, 96), "float32")
+    words = {} if seed is None else {"random_bits": counter_bytes(seed, x.size).astype(np.uint32).reshape(x.shape), "sr_bits": 8}
+    want = mxspec.quantize(x, fmt, profile=profile, **words)
+    codes, scales = run_quantize(x, fmt, profile, seed=seed)
+    np.testing.assert_array_equal(scales, want.scales)
+    np.testing.assert_array_equal(codes, want.codes)
+    assert (codes != mxspec.quantize(x, fmt, profile=floor, **words).codes).any() == (seed is None)

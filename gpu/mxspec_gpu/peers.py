@@ -40,7 +40,9 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
     except Exception as error:
         print(f"vllm: {error}", file=sys.stderr)
     else:
-        peers.append(("vllm", f"{groups}, per_token_group_quant_fp8", size(8, 128, 4), partial(_make_call, per_token_group_quant_fp8, (128,))))
+        peers.append(
+            ("vllm", f"{groups}, per_token_group_quant_fp8", size(8, 128, 4), partial(_make_call, per_token_group_quant_fp8, (128,)))
+        )
     try:
         from sglang.kernels.ops.quantization.fp8_kernel import sglang_per_token_group_quant_fp8
     except Exception as error:

@@ -151,7 +151,10 @@ AFFINE_FORMATS = tuple(
 
 def list_product_kernels() -> list[KernelSource]:
     """The kernels of products and stored weights that calls use: all but affine formats of other groups."""
-    found = [certify_kernel(), *(exact_kernel(block, tiled=tiled) for block in BLOCKS.values() if block.k <= WIDEST for tiled in (False, True))]
+    found = [
+        certify_kernel(),
+        *(exact_kernel(block, tiled=tiled) for block in BLOCKS.values() if block.k <= WIDEST for tiled in (False, True)),
+    ]
     found += [bias_kernel(dtype) for dtype in INPUTS]
     for fmt in AFFINE_FORMATS:
         found += [affine_kernel(fmt, rule, output, AffineTuning()) for rule in list_contracts(fmt) for output in INPUTS]

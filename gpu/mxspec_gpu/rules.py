@@ -15,7 +15,7 @@ import numpy as np
 
 from mxspec import elements
 from mxspec.arrays import ARRAYS
-from mxspec.expressions import AMAX, ONE, SF, TMAX, Apply, Choose, Domain, Expr, G, M, Op, Q, S, Test, X, const, evaluate, exact, f32, leaves
+from mxspec.expressions import AMAX, ONE, SF, TMAX, Apply, Choose, Domain, Expr, G, M, Op, Q, S, Test, X, evaluate, exact, f32, leaves
 from mxspec.formats import BlockFormat, get_block
 from mxspec.lowering import Language, UnsupportedProfileError as UnsupportedProfileError, list_departures, lost_codes, special_bytes
 from mxspec.profiles import get_profile
@@ -101,8 +101,10 @@ def _split_scaled(scaled: Expr, fmt: BlockFormat) -> tuple[Expr, Expr, str, bool
     if scaled == exact.div(X, SF) and powers:
         # A power of two: the float32 quotient is exact but where it underflows, far below the smallest element.
         scaled = f32.div(X, SF)
-    inner = scaled
-    while isinstance(inner, Apply) and inner.op in _BOUNDS and inner.args[1] == const(_BOUNDS[inner.op] * fmt.element.max_value):
+    inner, top = scaled, float(fmt.element.max_value)
+    while isinstance(inner, Apply) and inner.op in _BOUNDS and not leaves(inner.args[1]):
+        if evaluate(inner.args[1], {}, ARRAYS) != _BOUNDS[inner.op] * top:
+            break
         inner = inner.args[0]
     if isinstance(inner, Apply) and inner.domain is Domain.F32 and inner.op in (Op.MUL, Op.DIV):
         left, right = inner.args
@@ -127,7 +129,7 @@ def _scale_value(fmt: BlockFormat, rule: ScaleRule) -> tuple[str, Expr, dict[str
         value = AMAX
     if rule.underflow is not ExponentUnderflow.CLAMP:
         raise UnsupportedProfileError("lets scale bytes wrap")
-    if rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP):
+    if rule.step in (ScaleStep.FLOOR, ScaleStep.CEIL, ScaleStep.HALF_UP) and fmt.scale.mantissa_bits == 0:
         return f"STEP_{rule.step.name}", value, special
     encoder = _ENCODERS.get((fmt.scale.name, rule.rounding)) if rule.step is ScaleStep.ENCODE else None
     if encoder == "STEP_ENCODE_UP" and value == exact.div(AMAX, M):

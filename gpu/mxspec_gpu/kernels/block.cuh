@@ -55,7 +55,7 @@ MX_HD u32 encode_lane(float x, float sf, float amax, u32 random, const T& t) {
   const float s = R::scaled(x, sf, amax, t);
   if (is_nan(s)) return code_of_nan<R>(x, sf);
   if (Rand == NO_RANDOM) return encode<R::kElement>(s, RNE, R::kOverflow, 0, 0);
-  return encode_stochastic<R::kElement>(s, random, Rand == RANDOM_WORDS_32 ? 32 : 8, 0, 0, R::kOverflow);
+  return encode_stochastic<R::kElement>(s, random, Rand == RANDOM_WORDS_32 ? 32 : 8, 0, 0);
 }
 
 // Bytes of a packed block.

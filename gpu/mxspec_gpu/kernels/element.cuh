@@ -142,21 +142,21 @@ MX_HD u32 encode(float x, int rounding, int overflow, u32 nan_positive, u32 nan_
   return finish<F>(sign, s.code + (up ? 1u : 0u), beyond, overflow, rule == DOWN);
 }
 
-// Stochastic rounding by the integer rule, with 32 or 8 random bits.
+// Stochastic rounding by the integer rule, with 32 or 8 random bits; saturating.
 template <int F>
-MX_HD u32 encode_stochastic(float x, u32 random, int random_bits, u32 nan_positive, u32 nan_negative, int overflow = SATURATE) {
+MX_HD u32 encode_stochastic(float x, u32 random, int random_bits, u32 nan_positive, u32 nan_negative) {
   const u32 b = bits_of(x), magnitude = b & ~kSign, sign = Format<F>::is_signed ? b >> 31 : 0u;
   if (magnitude > kInf) return b >> 31 ? nan_negative : nan_positive;
   if (magnitude == kInf || (Format<F>::exponent_bits == 0 && magnitude >= 0x41000000u))
-    return overflow_code<F>(sign, overflow, magnitude == kInf, false);
+    return overflow_code<F>(sign, SATURATE, magnitude == kInf, false);
   if (F == E8M0) {
     if (magnitude <= 0x00400000u) return 0;
     const u64 fraction = magnitude >> 23 ? magnitude & 0x7FFFFFu : (magnitude & 0x3FFFFFu) << 1;
     const u64 r = random_bits == 32 ? random : random & 0xFFu;
-    return finish<F>(0, (magnitude >> 23) + ((fraction << random_bits >> 23) + r >= 1ull << random_bits), false, overflow, false);
+    return finish<F>(0, (magnitude >> 23) + ((fraction << random_bits >> 23) + r >= 1ull << random_bits), false, SATURATE, false);
   }
   const Steps s = count_steps<F>(magnitude);
-  return finish<F>(sign, s.code + (steps_up_stochastic(s, random, random_bits) ? 1u : 0u), false, overflow, false);
+  return finish<F>(sign, s.code + (steps_up_stochastic(s, random, random_bits) ? 1u : 0u), false, SATURATE, false);
 }
 
 // The value of a code; NaN codes give 7fc00000.
