@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import mxspec
+from mxspec.adjacent import ADJACENT
 from mxspec.rounding import Overflow
-from mxspec_gpu import api, plans
+from mxspec_gpu import plans
+from mxspec_gpu.arguments import FLOAT_SCALE_LAYOUTS, check_format
 
 from tests.cuda_on_host import on_host as on_host, run_dequantize, run_quantize
 from tests.gpu.arithmetic import (
@@ -111,8 +113,7 @@ def test_values(level: Level, dtype: str, on_host: None) -> None:
 @pytest.mark.parametrize("layout", ["row-major", "column-major"])
 def test_groups_of_several_launches(layout: str, on_host: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more blocks than one launch takes: cut anywhere, or after whole rows."""
-    monkeypatch.setattr(plans, "MAX_BLOCKS", 7)
-    monkeypatch.setattr(api, "_MAX_BLOCKS_BACK", 7)
+    monkeypatch.setattr(plans, "MAX_BLOCKS", 40)  # of 32 elements: ten of 128, five back
     level = GROUP_LEVELS[1]
     rules, x = rules_of(level), _group_rows(level, "bfloat16")[:6]
     codes, scales = run_quantize(x, level[1], level[0], scale_layout=layout)
@@ -140,3 +141,27 @@ def test_overflow_that_does_not_saturate(fmt: str, overflow: Overflow, seed: int
     np.testing.assert_array_equal(scales, want.scales)
     np.testing.assert_array_equal(codes, want.codes)
     assert (codes != mxspec.quantize(x, fmt, profile=floor, **words).codes).any() == (seed is None)
+
+
+def test_numbers_of_a_launch_fit(on_host: None) -> None:
+    """2**39 bytes of float32: its threads are counted in 32 bits, and every block is in one launch."""
+    level = GROUP_LEVELS[1]
+    rules_of(level)
+    plan = plans.make_plan((1 << 24, 8192), (8192, 1), "float32", 0, 0, level[1], level[0], 1, False, "row-major", 0, False)
+    launches = [launch for launch in plan.launches if isinstance(launch, plans.KernelLaunch)]
+    assert [(launch.fixed[0], launch.offsets[2]) for launch in launches] == [(1 << 31, i << 30) for i in range(4)]
+
+
+def test_blocks_of_64(on_host: None) -> None:
+    block = replace(ADJACENT["fp8_e4m3-128-f32"].block, name="fp8_e4m3-64-f32", k=64, shapes=((1, 64),))
+    level = GROUP_LEVELS[2]
+    rules_of(level)
+    mxspec.register_block(block)
+    profile = replace(mxspec.get_profile(level[0], level[1]), id="fp8-64", formats=(block.name,))
+    assert check_format(block, wide=True) is block
+    x = random_blocks("bfloat16", 64, 400, 5).reshape(-1, 320)
+    want = mxspec.quantize(x, block, profile=profile)
+    for layout in FLOAT_SCALE_LAYOUTS:
+        codes, scales = run_quantize(x, block.name, profile, scale_layout=layout)
+        np.testing.assert_array_equal(codes, want.codes)
+        np.testing.assert_array_equal(scales, lay_out(want.scales, layout))

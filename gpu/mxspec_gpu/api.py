@@ -38,7 +38,7 @@ from mxspec_gpu.arguments import (
 from mxspec_gpu.arrays import ITEM_BYTES, OnDevice, View, check_gpu, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.launch import POINTER, U32, U64, get_kernel, make_division
-from mxspec_gpu.plans import MAX_BLOCKS, NotAMatrixError, find_plan, launch_both, scale_shape, scale_step
+from mxspec_gpu.plans import NotAMatrixError, find_plan, launch_both, most_blocks, scale_shape, scale_step
 from mxspec_gpu.quick import find_output, remember, run_again
 from mxspec_gpu.rules import KernelRules, generate_rules
 from mxspec_gpu.scalars import decode, encode, pack, unpack
@@ -452,8 +452,6 @@ def tensor_scale(
 
 #: Types of the kernel's parameters: at the end the rows to take, and of how many.
 DEQUANTIZE_TYPES = POINTER * 4 + U32 * 6 + POINTER + U64
-#: Blocks of one launch, so that groups of eight elements are counted in 32 bits.
-_MAX_BLOCKS_BACK = MAX_BLOCKS // 2
 
 
 @lru_cache(maxsize=1024)
@@ -468,7 +466,8 @@ def _dequantize_launches(
     division, tiles = make_division(per_row), scale_step(tiled, rows, per_row)
     code_bytes, block_bytes = fmt.k * fmt.element.bits // 8, fmt.k * ITEM_BYTES[dtype]
     launches: list[Callable[..., None]] = []
-    for part in split_launches(rows, per_row, _MAX_BLOCKS_BACK, tiled=tiled, scale_bytes=fmt.scale.storage_bits // 8):
+    # Half of what quantizes, so that groups of eight elements are counted in 32 bits.
+    for part in split_launches(rows, per_row, most_blocks(fmt.k) // 2, tiled=tiled, scale_bytes=fmt.scale.storage_bits // 8):
         eights = part.blocks * fmt.k // 8
 
         def launch(

@@ -94,7 +94,9 @@ def find_scale_dtype(fmt: BlockFormat) -> str:
 
 
 def _is_known(fmt: BlockFormat) -> bool:
-    return fmt.element.name in SCALARS and fmt.scale.name in (*SCALARS, "f32") and fmt.extent is Extent.BLOCK
+    lengths = (16, 32, 64, 128) if fmt.element.bits == 8 else (16, 32)
+    names = fmt.element.name in SCALARS and fmt.scale.name in (*SCALARS, "f32")
+    return names and fmt.extent is Extent.BLOCK and fmt.k in lengths
 
 
 def check_format(fmt: Any, *, wide: bool = False) -> BlockFormat:

@@ -18,7 +18,7 @@ from mxspec_gpu.rules import KernelRules, generate_rules
 INPUTS = {"float32": 0, "float16": 1, "bfloat16": 2}
 #: The scalar formats of kernels/element.cuh; others may be registered with the model, which the kernels do not have.
 SCALARS = ("e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "int8", "e8m0", "ue4m3")
-#: Elements of a block, at most, that kernels take but `quantize_rows`, `quantize_any` and `dequantize`, which take any power of two.
+#: Elements of a block, at most, that kernels take but `quantize_rows`, `quantize_any` and `dequantize`.
 WIDEST = 32
 
 

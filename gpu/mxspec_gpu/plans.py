@@ -74,6 +74,11 @@ class NotAMatrixError(ValueError):
     """The leading axes have no one stride; a copy is needed."""
 
 
+def most_blocks(k: int) -> int:
+    """Blocks of one launch, so that also the number of a thread, which has 16 elements or more, fits in 31 bits."""
+    return MAX_BLOCKS * kernels.WIDEST // max(k, kernels.WIDEST)
+
+
 def scale_shape(rows: int, columns: int, scale_layout: str) -> tuple[int, ...]:
     """Shape of the scales of a matrix with this many rows and blocks in a row; column-major ones are [blocks, rows padded to fours]."""
     if scale_layout == "column-major":
@@ -108,13 +113,13 @@ def plan_rows(
     rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, source: int, tiled: int,
     stochastic: bool, signs: kernels.Signs | None = None,
 ) -> list[Launch]:  # fmt: skip
-    """Rows whose elements follow one another, at most MAX_BLOCKS blocks of them if they are not contiguous and aligned.
+    """Rows whose elements follow one another, at most `most_blocks` of them if they are not contiguous and aligned.
     extent: as a Plan's; source: of `find_source`."""
     fmt, item = rules.fmt, ITEM_BYTES[dtype]
     per_row = -(-matrix.columns // fmt.k)
     tiles = scale_step(tiled, matrix.rows, per_row)
     launches: list[Launch] = []
-    for part in split_launches(matrix.rows, per_row, MAX_BLOCKS, tiled=tiled, scale_bytes=fmt.scale.storage_bits // 8):
+    for part in split_launches(matrix.rows, per_row, most_blocks(fmt.k), tiled=tiled, scale_bytes=fmt.scale.storage_bits // 8):
         tune = kernels.tune_rows(fmt.name, dtype, stochastic=stochastic)
         if signs is not None:
             tune = kernels.tune_transformed(tune, stochastic=stochastic)
@@ -255,7 +260,7 @@ def make_plan(
         along = matrix.column_stride == 1 or matrix.columns == 1
         # One launch takes rows that are not contiguous and aligned.
         source = find_source(matrix, block.k, ITEM_BYTES[dtype], aligned)
-        fits = source == 0 or rows * per_row <= MAX_BLOCKS
+        fits = source == 0 or rows * per_row <= most_blocks(block.k)
         # What a limited chip has of the quantizing kernels is the plain one.
         fast = (random == 0 or counted) and find_arch(device) not in LIMITED
         if square:
