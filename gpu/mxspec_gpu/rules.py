@@ -157,7 +157,8 @@ def generate_rules(profile: str | Profile | None, fmt: str | BlockFormat, *, two
     except UnsupportedProfileError as lack:
         raise UnsupportedProfileError(
             f"profile {rules.id} {lack}, which the kernels do not have; use mxspec.quantize (NumPy), or another profile: "
-            "mx-floor, mx-rceil, mx-even, mx-ceil, nvfp4-te, nvfp4-paper, vllm-0.33/nvfp4/kernel, torchao-0.18/nvfp4/eager"
+            "mx-floor, mx-rceil, mx-even, mx-ceil, nvfp4-te, nvfp4-paper, vllm-0.33/nvfp4/kernel, torchao-0.18/nvfp4/eager, "
+            "deepgemm-2.6/fp8-128/float32-cuda"
         ) from None
     return KernelRules(rules, block, two_level, text, None if tensor is None else tensor.native)
 
