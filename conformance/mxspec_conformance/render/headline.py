@@ -70,7 +70,7 @@ def _describe(first: Requirement, result: FormatResult | None) -> str:
         return f"it has the bits of {first.explained_by}, and not those of {result.judged_against}{where}"
     if first.note:
         return first.note + where
-    return f"in {first.failing} of {first.cases} cases this does not hold: {first.text}{where}"
+    return f"{first.failing} of {first.cases} cases break the rule: {first.text}{where}"
 
 
 def pick_lanes(failure: Failure, most: int) -> list[str]:

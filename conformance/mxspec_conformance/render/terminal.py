@@ -379,5 +379,5 @@ def _list_tail(report: Report) -> list[Text]:
         lines += [Text(f"  the baseline lists {name}, which matches nothing", style="yellow") for name in b.unmatched]
     nearest = sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes})
     if nearest:
-        lines.append(Text(f"nearest profile used: PROFILE = {nearest[0]!r} in the target makes any other fail"))
+        lines.append(Text(f"judged by the nearest profile; to pin it in CI: PROFILE = {nearest[0]!r} in the target"))
     return lines
