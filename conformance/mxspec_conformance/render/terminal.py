@@ -42,6 +42,8 @@ SCREEN, _HEAD, _TAIL, _TABLES = 40, 7, 6, 9
 _NO_END = sys.maxsize
 #: Requirements of one reason that the screen names.
 _MOST_NAMED = 6
+#: A profile that has this many times fewer failing cases than the one that was judged by is named.
+_MUCH_CLOSER = 4
 #: What the words on the screen mean, for people who see them for the first time; each at most 80 columns.
 _OF_FORMATS = "failing: cases that contradict the profile; nearest: the one that agrees best"
 _OF_VERDICTS = "deviation: one other profile explains every failing case; fail: none does"
@@ -378,6 +380,11 @@ def _list_tail(report: Report) -> list[Text]:
         lines += [Text(f"  new: {name}", style="bold red") for name in b.new]
         lines += [Text(f"  the baseline lists {name}, which matches nothing", style="yellow") for name in b.unmatched]
     nearest = sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes})
+    for result in report.formats:
+        name, count = min(result.distances.items(), key=lambda item: item[1], default=("", 0))
+        if result.chosen == "nearest" and name != result.judged_against and count * _MUCH_CLOSER < result.distance:
+            closer = f"{result.format}: {name} is closer: {count:,} cases differ from it, not {result.distance:,}"
+            lines.append(Text(f"{closer}; --profile {name} judges by it"))
     if nearest:
         lines.append(Text(f"judged by the nearest profile; to pin it in CI: PROFILE = {nearest[0]!r} in the target"))
     return lines

@@ -152,7 +152,7 @@ class FormatResult:
     #: Failing cases under the profile, of all.
     distance: int
     cases: int
-    #: Failing cases under every normative profile.
+    #: Failing cases under every normative profile, and under the closest one where the nearest normative one was judged by and fails.
     distances: dict[str, int] = field(default_factory=dict)
     #: Operations that were judged.
     operations: list[str] = field(default_factory=list)
