@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
 
-from mxspec_conformance.cli.ci import find_line, list_annotations, open_memory
+from mxspec_conformance.cli.ci import find_place, list_annotations, open_memory
 from mxspec_conformance.cli.init import write_template
 from mxspec_conformance.results.baseline import BaselineError, apply_list, read_list, render_list
+from mxspec_conformance.results.environment import describe_git
 from mxspec_conformance.results.report import Report, Requirement, Verdict, read_report
 
 KERNEL = """import helper
@@ -120,9 +123,12 @@ def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pyte
         lambda: waivers.write_text("level = 'full'", "utf-8"),
         lambda: (tmp_path / "new.cu").rename(tmp_path / "other.cu"),
         lambda: monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7"),
+        lambda: monkeypatch.setenv("MY_KERNEL_BACKEND", "fast"),
     ):
         change()
         found.append(digest())
+    monkeypatch.setenv("GITHUB_RUN_ID", "1")
+    assert digest() == found[-1], "what differs from run to run does not count"
     found.append(digest(profile="mx-even"))
     assert len({d for d, _ in found}) == len(found)
 
@@ -246,4 +252,61 @@ def test_a_passing_entry_is_a_failure_in_junit(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_line_of_a_function(text: str, line: int, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(text, "utf-8")
-    assert find_line(tmp_path / "k.py", "quantize") == line
+    assert find_place(tmp_path / "k.py", "quantize") == (tmp_path / "k.py", line)
+
+
+def test_an_installed_module_that_was_edited_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record still has the digest of what was installed."""
+    monkeypatch.chdir(tmp_path)
+    module = Path(sysconfig.get_path("purelib")) / "numpy" / "version.py"
+    monkeypatch.setattr("mxspec_conformance.cli.ci._list_sources", lambda: ())
+    memory = open_memory([], {}, [], [])
+    memory.learn([str(module)])
+    assert memory.keep([report_of(("exact", "pass"))], []) == ""
+    assert memory.recall() is not None
+    document = json.loads(memory.file.read_bytes())
+    assert list(document["elsewhere"]) == [str(module)]
+    document["elsewhere"][str(module)] = "0" * 64
+    memory.file.write_text(json.dumps(document), "utf-8")
+    assert memory.recall() is None
+
+
+def test_what_ends_early_leaves_no_green_file(tmp_path: Path) -> None:
+    junit = tmp_path / "mxspec-junit.xml"
+    for text, given in (
+        ("import nothing_of_this_name\n", ()),
+        (KERNEL, ("--baseline", "missing.txt")),
+        (KERNEL.replace("mxfp4", "mxpf4"), ()),
+    ):
+        write_kernel(tmp_path, kernel=text)
+        junit.write_text("<testsuites/>", "utf-8")
+        code, said = run(tmp_path, "--ci", "k.py", *given, GITHUB_ACTIONS="true")
+        assert code == 2, said
+        assert "::error " in said
+        [error] = Xml.parse(junit).getroot().iter("error")
+        assert error.get("type") == "not judged"
+
+
+def test_a_function_from_elsewhere_is_annotated_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text("from .inner import real as quantize\n", "utf-8")
+    (tmp_path / "pack/inner.py").write_text("import math\n\ndef real(x, fmt):\n    return x\n", "utf-8")
+    (tmp_path / "k.py").write_text("import os\nfrom pack import quantize\n", "utf-8")
+    assert find_place(tmp_path / "k.py", "quantize") == (tmp_path / "pack/inner.py", 3)
+    (tmp_path / "k.py").write_text("import os\nfrom nowhere import quantize\n", "utf-8")
+    assert find_place(tmp_path / "k.py", "quantize") == (tmp_path / "k.py", 2)
+
+
+def test_a_commit_is_changed_where_a_module_of_the_target_is(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    write_kernel(tmp_path)
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    loaded = [str(tmp_path / "helper.py"), os.__file__]
+    assert describe_git(tmp_path / "k.py", loaded)["git"]["changed"] is False
+    write_kernel(tmp_path, WRONG)
+    assert describe_git(tmp_path / "k.py", loaded)["git"]["changed"] is True
+    assert describe_git(tmp_path / "k.py")["git"]["changed"] is False

@@ -52,12 +52,13 @@ if TYPE_CHECKING:
 @click.option(
     "--only", "globs", multiple=True, metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'; repeatable."
 )
-@click.option("--quick/--full", default=None, help="Run a reduced case set with the same mutation score, or all; default: all.")
+@click.option("--quick/--full", default=None, help="Fewer cases, which detect as many of the known mistakes, or all; default: all.")
 @click.option(
     "--ci",
     is_flag=True,
-    help="For CI: --quick unless --full, kept while no file changes; JUnit, annotations on GitHub, exit code 2 for whatever was not judged.",
+    help="For CI: --quick unless --full, cached while nothing changes; JUnit, annotations on GitHub, exit code 2 for whatever was not judged.",
 )
+@click.option("--no-cache", is_flag=True, help="With --ci: judge again, whatever an earlier run has kept.")
 @click.option(
     "--data", "data_files", multiple=True, type=INPUT, metavar="FILE",
     help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
@@ -88,8 +89,8 @@ if TYPE_CHECKING:
     help="Timeout of one call, in seconds; a start may take ten times as long, at least 30 s.",
 )  # fmt: skip
 @click.option(
-    "--total-timeout", type=SECONDS, default=TOTAL_SECONDS, show_default=True,
-    help="Timeout of all calls together, in seconds; calls not made by then are timeouts.",
+    "--total-timeout", type=SECONDS,
+    help=f"Timeout of all calls together, in seconds; calls not made by then are timeouts. Default: {TOTAL_SECONDS:g}; at --ci's quick level 300.",
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Number of targets that are judged at a time.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
@@ -100,6 +101,7 @@ def check(
     globs: tuple[str, ...],
     quick: bool | None,
     ci: bool,
+    no_cache: bool,
     level: str,
     baseline_file: Path | None,
     new_baseline: Path | None,
@@ -115,7 +117,7 @@ def check(
     verbose: bool,
     failures: int | None,
     timeout: float,
-    total_timeout: float,
+    total_timeout: float | None,
     jobs: int,
     in_process: bool,
 ) -> None:
@@ -137,6 +139,10 @@ def check(
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
     today = datetime.now(timezone.utc).date()
+    if ci:
+        quick, junit = quick is not False, junit or Path("mxspec-junit.xml")
+    total_timeout = total_timeout or (300.0 if ci and quick else TOTAL_SECONDS)
+    give_up = partial(_give_up, targets=targets, junit=junit if ci else None, waiver_file=waiver_file, err=str(json_file) == "-")
     if missing_calls is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
         fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:
@@ -144,7 +150,7 @@ def check(
         listed = None if baseline_file is None else read_list(baseline_file)
         earlier = None if baseline_file is None or listed is not None else read_baseline(baseline_file)
     except (WaiverError, BaselineError) as error:
-        fail(str(error))
+        give_up([str(error)])
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
     if len(targets) > 1 and (listed is not None or new_baseline is not None):
@@ -159,7 +165,6 @@ def check(
     if ci:
         from mxspec_conformance.cli.ci import open_memory
 
-        quick, junit = quick is not False, junit or Path("mxspec-junit.xml")
         outputs = tuple(p for p in (json_file, html, junit, markdown, badge, new_waivers, new_baseline, missing_calls) if p is not None)
         options = {
             "quick": quick, "profile": profile, "formats": formats, "globs": globs, "level": level, "data": data_files, "in_process": in_process,
@@ -171,8 +176,10 @@ def check(
     finish = partial(
         _finish, targets=targets, paths=paths, json_file=json_file, waiver_file=waiver_file, failures=failures, verbose=verbose, ci=ci
     )
-    if memory is not None and not any((new_waivers, new_baseline, missing_calls)) and (kept := memory.recall()) is not None:
-        finish(kept, memory.lost, {}, note=f"from the cache, {memory.file}: no file has changed")
+    if memory is not None and not any((no_cache, new_waivers, new_baseline, missing_calls)) and (kept := memory.recall()) is not None:
+        finish(kept, memory.lost, {}, note=f"from the cache, {memory.file}: no file and no variable has changed")
+    if ci and junit is not None:  # that of an earlier run would stay where this one ends early
+        junit.unlink(missing_ok=True)
     data = (normal_data(), *map(read_data, data_files))
     opened: list[Any] = [ResultsFile(spec) if missing_calls is not None else spec for spec in targets]
     found: list[Report | TargetError] = []
@@ -194,9 +201,7 @@ def check(
     for report in found:
         if isinstance(report, TargetError):
             if len(targets) == 1:
-                if ci:
-                    _annotate([], targets, [str(report)], waiver_file, err=str(json_file) == "-")
-                raise report
+                give_up([str(report)])
             lost.append(str(report))  # the others have verdicts
             continue
         reports.append(report)
@@ -209,14 +214,14 @@ def check(
         for report in reports:
             apply_waivers(report, waivers, today=today)
     if not reports:
-        fail("\n".join(lost))
+        give_up(lost)
     for report in reports:
         for wanted in Wanted(only).list_each():
             own = [r for r in report.requirements if wanted.fits(r.id)]
             if all(r.verdict is Verdict.UNSUPPORTED for r in own):
                 lost.append(f"{report.target['name']}: {_explain_nothing(report, own, wanted)}")
     if only is not None and not any(report.requirements for report in reports):
-        fail("\n".join(lost))
+        give_up(lost)
     for report in reports:
         report.exit_level = Level(level)
         if report.too_mild:
@@ -249,9 +254,13 @@ def _finish(
     json_file: Path | None, waiver_file: Path | None, failures: int | None, verbose: bool, ci: bool, note: str,
 ) -> NoReturn:  # fmt: skip
     """Write the files, show what there is, and end with the exit code."""
+    from mxspec_conformance.render.junit import render_junit
+
     results = [r.as_dict() for r in reports]
     text = json.dumps(results[0] if len(targets) == 1 else results, indent=1) + "\n"
     contents = _render(results, **paths) | contents
+    if lost and paths["junit"] is not None:
+        contents |= {paths["junit"]: render_junit(results, lost)}
     printed = str(json_file) == "-"
     if json_file is not None and not printed:
         contents[json_file] = text.encode("ascii")
@@ -274,6 +283,16 @@ def _finish(
     for message in lost:
         click.echo(f"mxspec: {clean_text(message)}", err=True)
     raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
+
+
+def _give_up(lost: Sequence[str], *, targets: Sequence[str], junit: Path | None, waiver_file: Path | None, err: bool) -> NoReturn:
+    """End where nothing was judged; junit: the file of `--ci`."""
+    if junit is not None:
+        from mxspec_conformance.render.junit import render_junit
+
+        write_files({junit: render_junit([], lost)})
+        _annotate([], targets, lost, waiver_file, err=err)
+    fail("\n".join(lost))
 
 
 def _annotate(reports: Sequence[Report], targets: Sequence[str], lost: Sequence[str], waiver_file: Path | None, *, err: bool) -> None:

@@ -149,8 +149,10 @@ def _run(
         with suppress(CallError):  # only Python targets have this call
             if changes := clean_text(str(session.call("float_environment"))):
                 report.environment["float_environment"] = changes
+            files = str(session.call("loaded_files")).splitlines()
+            report.environment |= describe_git(target, files)
             if loaded is not None:
-                loaded(session.call("loaded_files").splitlines())
+                loaded(files)
         if only is not None:
             report.details["only"] = only
             for result in report.formats:

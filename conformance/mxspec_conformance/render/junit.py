@@ -9,15 +9,25 @@ from xml.etree import ElementTree as Xml
 from mxspec_conformance.render.clean import clean
 from mxspec_conformance.render.terminal import failure_text
 from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, read_report
+from mxspec_conformance.targets.texts import clean_text
 
 _ERRORS = (Verdict.ERROR, Verdict.TIMEOUT)
 
 
-def render_junit(documents: Sequence[Mapping[str, Any]]) -> bytes:
-    """One XML document. What sets the exit code is a failure or an error; what else is no pass is a skipped test with the reason."""
+def render_junit(documents: Sequence[Mapping[str, Any]], lost: Sequence[str] = ()) -> bytes:
+    """One XML document. What sets the exit code is a failure or an error; what else is no pass is a skipped test with the reason.
+
+    lost: what could not be judged, which is a suite of errors.
+    """
     root = Xml.Element("testsuites", name="mxspec")
     for document in documents:
         _add_suite(root, document)
+    if lost:
+        count = str(len(lost))
+        suite = Xml.SubElement(root, "testsuite", name="mxspec not judged", tests=count, failures="0", errors=count, skipped="0")
+        for number, reason in enumerate(lost, 1):
+            case = Xml.SubElement(suite, "testcase", classname="mxspec.not-judged", name=str(number), time="0")
+            Xml.SubElement(case, "error", message=clean_text(reason), type="not judged")
     Xml.indent(root, " ")
     text: str = Xml.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
