@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ctypes
 import hashlib
 import json
 import lzma
@@ -42,7 +41,7 @@ kit_files = cache(write_kit)
 #: Kit -> digest of its files.
 DIGESTS = {
     "pytest": "5eb276fe1197b9c61bc7efe870a87dc8", "c": "dbf388a5edb30a8b6fca50eb654d1bd6",
-    "hardware": "ffadf7fa99829d2967a7d08db33a30af", "products": "c8bcbe526b36a9196b0d7b94f10107cd",
+    "hardware": "2db7b0d7d2bcbca4f6128be819cdb69e", "products": "c8bcbe526b36a9196b0d7b94f10107cd",
 }  # fmt: skip
 
 
@@ -264,7 +263,7 @@ def test_the_header_has_each_profile() -> None:
 def test_readmem_files_have_a_line_for_each_block() -> None:
     blocks = chosen_blocks("mxfp4", 140)
     inputs, answers = read_hex("mxfp4.x.hex"), read_hex("mxfp4.mx-floor.hex")
-    assert sum(name.startswith("mxfp4.") for name in kit_files("hardware")) == 5
+    assert sum(name.startswith("mxfp4.") for name in kit_files("hardware")) == 6
     assert [[word >> 32 * i & 0xFFFFFFFF for i in range(32)] for word in inputs] == [b["x"].tolist() for b in blocks]
     assert sorted({word >> 528 & 0xFFFF for word in answers}) == list(range(140))
     (first,) = (word for word in answers if word >> 528 == 0)
@@ -325,21 +324,50 @@ def test_readmem_files_say_what_they_find(tmp_path: Path, fmt: str) -> None:
     inputs = read_hex(f"{fmt}.x.hex")
     assert int(found[1]) == len(inputs)
     assert 50 < int(found[2]) < int(found[3])
-    for name in ("mxspec_c99.h", "mxspec_dpi.c"):
+    for name in ("mxspec_c99.h", "mxspec_dot.h", "mxspec_dpi.c"):
         (tmp_path / name).write_bytes(kit_files("hardware")[name])
     subprocess.run(["gcc", "-std=c99", "-O1", "-shared", "-fPIC", tmp_path / "mxspec_dpi.c", "-o", tmp_path / "lib.so"], check=True)
     rule, k = ("nvfp4-te", 16) if fmt == "nvfp4" else ("mx-floor", 32)
     library = scoreboard.Scoreboard(tmp_path / "lib.so", rule, fmt)
     for word in inputs:
-        words = [word >> 32 * i & 0xFFFFFFFF for i in range(k)]
-        seen = library._library.mxspec_topics(library._row, (ctypes.c_uint32 * k)(*words), library._tensor)
-        named = {t for i, t in enumerate(BLOCK_TOPICS) if seen >> i & 1}
+        words, before = [word >> 32 * i & 0xFFFFFFFF for i in range(k)], library.bins()
+        library.cover(words)
+        named = {t for t in BLOCK_TOPICS if library.bins()[f"topic {t}"] > before[f"topic {t}"]}
         # In NVFP4 the profile rounds the quotient, which may move it onto a code, or away from a neighbour of a tie.
         assert (named ^ find_topics(np.array(words, np.uint32), fmt, rule)) <= (
             {"exact", "below-tie", "above-tie"} if fmt == "nvfp4" else set()
         )
-        library.topics |= seen
-    assert library.topics == (1 << len(BLOCK_TOPICS)) - 1
+    assert library.covered().startswith("topic 12/12, ")
+
+
+def test_the_index_says_what_the_files_hold() -> None:
+    """Lines, bits and fields of every file; topics by ranges; the same in JSON and in Verilog."""
+    index = json.loads(kit_files("hardware")["mxspec_index.json"])
+    constants = dict(
+        re.findall(r"^localparam (?:\[\d+:0\] )?(\w+) = (.*);$", kit_files("hardware")["mxspec_index.vh"].decode("ascii"), re.MULTILINE)
+    )
+    assert set(index["files"]) == {name for name in kit_files("hardware") if name.endswith(".hex")}
+    for name, file in index["files"].items():
+        lines = [line.split()[0] for line in kit_files("hardware")[name].decode("ascii").splitlines() if not line.startswith("//")]
+        assert (file["lines"], {4 * len(line) for line in lines}) == (len(lines), {file["bits"]})
+        covered = sorted(bit for f in file["fields"].values() for bit in range(f["low"], f["low"] + f["bits"] * f["count"]))
+        assert covered == list(range(file["bits"]))
+        stem = re.sub(r"\W", "_", name.removesuffix(".hex")).upper()
+        assert constants[f"{stem}_FILE"] == f'"{name}"'
+        assert (constants[f"{stem}_LINES"], constants[f"{stem}_BITS"]) == (str(file["lines"]), str(file["bits"]))
+        for field, place in file["fields"].items():
+            key = f"{stem}_{re.sub(r'[^A-Z0-9]', '_', field.upper())}"
+            assert [constants.get(f"{key}_{what.upper()}", "1") for what in ("low", "bits", "count")] == [
+                str(place[what]) for what in ("low", "bits", "count")
+            ]
+    blocks = chosen_blocks("mxfp4", 140)
+    assert {t: [i for low, high in runs for i in range(low, high + 1)] for t, runs in index["topics"]["mxfp4.x.hex"].items()} == {
+        t: [i for i, b in enumerate(blocks) if b["p"] == t] for t in {b["p"] for b in blocks}
+    }
+    bits, _, digits = constants["MXFP4_X_TOPICS"].partition("'h")
+    assert int(bits) == 8 * len(blocks)
+    vector = int(digits, 16)
+    assert all(vector >> 8 * i & 255 == int(constants["TOPIC_" + b["p"].replace("-", "_").upper()]) for i, b in enumerate(blocks))
 
 
 # ONNX.

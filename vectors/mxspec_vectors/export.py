@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +82,98 @@ def list_ranges(low: int, high: int) -> Iterator[Pattern]:
         low += size
 
 
-def write_answers(rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k: int, about: Sequence[str] = ()) -> str:
-    """Text for `$readmemh`: for each block the patterns of right answers, and those under which OCP leaves the answer open."""
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A file for `$readmemh`: lines of hexadecimal digits, and where the numbers of a line are."""
+
+    lines: tuple[str, ...]
+    #: Name -> (lowest bit, bits, how many of it follow each other).
+    fields: Mapping[str, tuple[int, int, int]]
+    #: Lines of its head.
+    about: tuple[str, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """Bits of a line."""
+        return max(low + bits * count for low, bits, count in self.fields.values())
+
+    def text(self) -> str:
+        """The file."""
+        places = (
+            f"{name} [{low + bits - 1}:{low}]" if count == 1 else f"{name} i [{bits}i+{low + bits - 1}:{bits}i{f'+{low}' if low else ''}]"
+            for name, (low, bits, count) in self.fields.items()
+        )
+        return "\n".join([*(f"// {line}" for line in (*self.about, f"{self.bits} bits: {', '.join(places)}")), *self.lines]) + "\n"
+
+
+def list_inputs(rows: Iterable[Sequence[int]], notes: Iterable[str] = itertools.repeat(""), about: Sequence[str] = ()) -> Memory:
+    """Blocks of float32 words, one to a line, lane 0 in the low bits."""
+    k, lines = 0, []
+    for row, note in zip(rows, notes, strict=False):
+        k = len(row)
+        lines.append("".join(f"{int(word):08x}" for word in reversed(row)) + (f" // {note}" if note else ""))
+    return Memory(tuple(lines), {"lane": (0, 32, k)}, tuple(about))
+
+
+def list_answers(rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k: int, about: Sequence[str] = ()) -> Memory:
+    """For each block the patterns of right answers, and those under which OCP leaves the answer open."""
     width = 8 * k + 8
     head = (
         *about,
-        f"{2 * width + 24} bits: kind [{2 * width + 23}:{2 * width + 16}], block [{2 * width + 15}:{2 * width}], bits that count [{2 * width - 1}:{width}], "
-        f"scale [{width - 1}:{8 * k}], code of lane i [8i+7:8i]",
-        "block: its number in the file of inputs, from 0. A block is right if a line of it of kind 00 agrees in the bits that count; of kind 01: OCP leaves it open",
+        "block: its number in the file of inputs, from 0. mask: bits that count, of scale and codes. A block is right if a line of it of kind 00 agrees "
+        "in the bits that count; of kind 01: OCP leaves it open",
     )
-    lines = [f"// {line}" for line in head]
+    lines = []
     for number, kinds in enumerate(rows):
         for kind, patterns in enumerate(kinds):
             lines += [f"{kind:02x}{number:04x}{mask:0{width // 4}x}{bits & mask:0{width // 4}x}" for bits, mask in dict.fromkeys(patterns)]
-    return "\n".join(lines) + "\n"
+    places = ((2 * width + 16, 8, 1), (2 * width, 16, 1), (width, width, 1), (8 * k, 8, 1), (0, 8, k))
+    fields = dict(zip(("kind", "block", "mask", "scale", "code"), places, strict=True))
+    return Memory(tuple(lines), fields, head)
+
+
+def write_index(files: Mapping[str, Memory], topics: Mapping[str, Sequence[str]], about: str) -> dict[str, str]:
+    """What a bench has to know of files, as JSON (`index.json`) and as Verilog localparams (`index.vh`).
+
+    topics: file of inputs -> the topic of each of its lines. In JSON these are ranges of lines, first and last; in Verilog a vector with eight
+    bits for each line.
+    """
+    listed = {
+        name: {"lines": len(file.lines), "bits": file.bits, "fields": {f: dict(zip(("low", "bits", "count"), at, strict=True)) for f, at in file.fields.items()}}
+        for name, file in files.items()
+    }  # fmt: skip
+    ranges = {name: _list_runs(each) for name, each in topics.items()}
+    numbers = {topic: i for i, topic in enumerate(sorted({t for each in topics.values() for t in each}))}
+    params = [("TOPIC_" + _constant(topic), str(i)) for topic, i in numbers.items()]
+    for name, file in files.items():
+        stem = _constant(name.rpartition(".")[0])
+        params += [(f"{stem}_FILE", f'"{name}"'), (f"{stem}_LINES", str(len(file.lines))), (f"{stem}_BITS", str(file.bits))]
+        for field, place in file.fields.items():
+            named = zip(("LOW", "BITS", "COUNT")[: 2 + (place[2] > 1)], place, strict=False)
+            params += [(f"{stem}_{_constant(field)}_{what}", str(at)) for what, at in named]
+        if name in topics:
+            digits = "".join(f"{numbers[t]:02x}" for t in reversed(topics[name]))
+            params.append((f"[{4 * len(digits) - 1}:0] {stem}_TOPICS", f"{4 * len(digits)}'h{digits}"))
+    document = {"schema": "mxspec-readmemh/1", "about": about, "files": listed, "topics": ranges}
+    use = "Include it in a module. Of each file: FILE, LINES, BITS, fields of a line [LOW +: BITS], the topic of line i: TOPICS[8*i +: 8]."
+    header = [f"// {about}", f"// {use}"]
+    return {
+        "index.json": json.dumps(document, indent=1) + "\n",
+        "index.vh": "\n".join([*header, *(f"localparam {name} = {value};" for name, value in params)]) + "\n",
+    }
+
+
+def _list_runs(topics: Sequence[str]) -> dict[str, list[list[int]]]:
+    """Topic -> [first line, last line] of each of its runs."""
+    runs: dict[str, list[list[int]]] = {}
+    for topic, lines in itertools.groupby(range(len(topics)), topics.__getitem__):
+        each = list(lines)
+        runs.setdefault(topic, []).append([each[0], each[-1]])
+    return runs
+
+
+def _constant(name: str) -> str:
+    return re.sub(r"\W", "_", name).upper()
 
 
 def _list_legal(case: QuantizeCase, profile: str, fmt: BlockFormat) -> tuple[list[Pattern], list[Pattern]]:
@@ -112,7 +194,7 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
     """Write one format's quantize vectors under one profile; returns the files written.
 
     kind: `npz`; `c` (a header with plain arrays); `readmemh` ($readmemh text: x, a case to a line, the tensor's maximum where a case has
-    one, and all legal answers with the bits that count).
+    one, all legal answers with the bits that count, and an index of lines and fields).
     """
     if kind not in KINDS:
         raise ValueError(f"kind = {kind!r}; allowed are {', '.join(KINDS)}")
@@ -134,22 +216,21 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
         text += f"static const char *const {prefix}_ids[] = {{{names}}};\n"
         files = {f"{stem}.h": text.encode("ascii")}
     else:
-        files = {}
-        block = get_block(fmt)
-        for key, digits in (("x", 8), ("tensor_amax", 8))[: 1 + block.has_tensor_scale]:
-            rows = tables[key].reshape(len(tables["ids"]), -1)
-            lines = [
-                f"// {about}: {key}",
-                f"// {32 * rows.shape[1]} bits: float32 of lane i [32i+31:32i]"
-                if key == "x"
-                else "// 32 bits: float32; ffffffff where there is none",
-            ]
-            lines += ["".join(f"{int(v):0{digits}x}" for v in row[::-1]) for row in rows]
-            files[f"{stem}-{key}.mem"] = ("\n".join(lines) + "\n").encode("ascii")
-        legal = [_list_legal(case, profile, block) for case in _list_rows(fmt, profile)]
-        files[f"{stem}-answers.mem"] = write_answers(legal, block.k, [f"{about}: answers"]).encode("ascii")
+        block, rows = get_block(fmt), _list_rows(fmt, profile)
+        memories = {f"{stem}-x.mem": list_inputs(tables["x"].tolist(), about=[f"{about}: x, float32 bits"])}
+        if block.has_tensor_scale:
+            maxima = tuple(f"{word:08x}" for word in tables["tensor_amax"].tolist())
+            note = f"{about}: tensor_amax, float32 bits; ffffffff where there is none"
+            memories[f"{stem}-tensor_amax.mem"] = Memory(maxima, {"amax": (0, 32, 1)}, (note,))
+        legal = [_list_legal(case, profile, block) for case in rows]
+        memories[f"{stem}-answers.mem"] = list_answers(legal, block.k, [f"{about}: answers"])
+        index = write_index(memories, {f"{stem}-x.mem": [case.topic for case in rows]}, about)
+        files = {name: memory.text().encode("ascii") for name, memory in memories.items()}
+        files |= {f"{stem}-{name}": text.encode("ascii") for name, text in index.items()}
     write_files({out / name: data for name, data in files.items()})
     return [out / name for name in files]
 
 
-__all__ = ["ANYTHING", "KINDS", "Pattern", "export", "list_patterns", "list_ranges", "quantize_tables", "write_answers"]
+__all__ = [
+    "ANYTHING", "KINDS", "Memory", "Pattern", "export", "list_answers", "list_inputs", "list_patterns", "list_ranges", "quantize_tables", "write_index",
+]  # fmt: skip

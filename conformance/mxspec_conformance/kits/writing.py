@@ -10,7 +10,7 @@ from types import MappingProxyType
 from mxspec_conformance.kits.c99 import write_c99
 from mxspec_conformance.kits.c_header import write_c_header, write_driver
 from mxspec_conformance.kits.choosing import chosen_blocks, chosen_formats
-from mxspec_conformance.kits.hardware import write_dpi, write_package, write_scoreboard
+from mxspec_conformance.kits.hardware import write_dot, write_dpi, write_package, write_scoreboard
 from mxspec_conformance.kits.llvm import (
     elements_of,
     write_cases,
@@ -65,8 +65,9 @@ def _c(formats: tuple[str, ...], size: int) -> Files:
 
 
 def _hardware(formats: tuple[str, ...], size: int) -> Files:
-    simulators = {"mxspec_dpi.c": write_dpi(), "mxspec_pkg.sv": write_package(), "mxspec_scoreboard.py": write_scoreboard()}
-    return _encoded({"mxspec_c99.h": write_c99(formats).text} | simulators | write_readmem(formats, size))
+    headers = {"mxspec_c99.h": write_c99(formats).text, "mxspec_dot.h": write_dot()}
+    simulators = {"mxspec_dpi.c": write_dpi(), "mxspec_pkg.sv": write_package(formats), "mxspec_scoreboard.py": write_scoreboard()}
+    return _encoded(headers | simulators | write_readmem(formats, size))
 
 
 def _llvm(formats: tuple[str, ...], size: int) -> Files:
@@ -108,7 +109,8 @@ KITS: Mapping[str, KitKind] = MappingProxyType(
         ),
         "c": KitKind("one C99 header with data, and a driver", _c),
         "hardware": KitKind(
-            "the profiles as one C99 header of integer arithmetic, by DPI-C and for cocotb, coverage bins, and $readmemh files", _hardware
+            "the profiles and accumulators as C99 headers of integer arithmetic, by DPI-C and for cocotb, coverage bins, $readmemh files",
+            _hardware,
         ),
         "llvm": KitKind(
             "every step of every cast as X-macro rows, a driver for LLVM's APFloat, and lit tests of decodes and scaling casts",
