@@ -42,7 +42,9 @@ class KitFormatType(BlockFormatType):
     help=f"Only this format, or pair of formats for products; repeatable. Default: {', '.join(COMMON)}; onnx: {', '.join(KITS['onnx'].formats)}.",
 )
 @click.option(
-    "--size", type=click.IntRange(1, SIZES[-1]), help=f"Blocks of each format. Default: pytest, c, json: as many as fit into {LARGEST:,} bytes; others: {SIZES[-1]}."
+    "--size",
+    type=click.IntRange(1, SIZES[-1]),
+    help=f"Blocks of each format. Default: pytest, c, json: as many as fit into {LARGEST:,} bytes; others: {SIZES[-1]}.",
 )
 @click.option("--force", is_flag=True, help="Replace files that exist and are others.")
 def kit(name: str | None, folder: Path | None, formats: tuple[str, ...], size: int | None, force: bool) -> None:

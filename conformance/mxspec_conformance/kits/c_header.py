@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -288,7 +287,8 @@ def _data_of(fmt: str, listed: Sequence[Block], kind: str) -> str:
 def _planes(rows: Sequence[Sequence[int]], widths: Sequence[int]) -> bytes:
     """Columns of numbers, each as planes of bytes, the highest first: what is alike comes together."""
     return b"".join(
-        np.array(column, f">u{width}").view(np.uint8).reshape(-1, width).T.tobytes() for column, width in zip(zip(*rows, strict=True), widths, strict=True)
+        np.array(column, f">u{width}").view(np.uint8).reshape(-1, width).T.tobytes()
+        for column, width in zip(zip(*rows, strict=True), widths, strict=True)
     )
 
 

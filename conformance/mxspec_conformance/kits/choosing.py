@@ -94,5 +94,9 @@ def say_limits(formats: Iterable[str], size: int, *, calls: bool) -> str:
             classes += [name for name in entry["missed"] if name not in classes]
     found = f"Not detected with {at} blocks: {'; '.join(shares)}" if shares else "How many mutants it detects has not been measured"
     kinds = f" (with {SIZES[-1]} blocks, of the classes {'; '.join(classes)})" if shares and calls else ""
-    single = "" if calls else " One call of a plain array is made: other sizes, views, 16-bit inputs, axes, tails, tiles and calls after each other are not seen."
-    return f"{found}{kinds}.{single} Nor are packed codes and swizzled scales, products, stochastic rounding, threads and streams, and memory next to the arrays."
+    single = (
+        ""
+        if calls
+        else " One call of a plain array is made: other sizes, views, 16-bit inputs, axes, tails, tiles and calls after each other are not seen."
+    )
+    return f"{found}{kinds}.{single} Not looked at: packed codes, swizzled scales, products, stochastic rounding, threads, streams, and memory next to the arrays."

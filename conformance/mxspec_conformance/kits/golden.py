@@ -104,6 +104,10 @@ def _as_block(case: QuantizeCase, fmt: str) -> Block:
             answers = case.answers[rule]
             groups.setdefault(id(answers), ([], answers))[0].append(rule)
     entry["a"] = [[rules, [_as_answer(a, block.scale == F32) for a in answers]] for rules, answers in groups.values()]
+    if case.topic == "zero-block" and block.scale == F32:  # where 0 / 0 makes zeros NaN, zeros under any number are as right
+        zeros = {"s": 0, "t": 0x7F800000, "c": "00" * block.k, "m": "7f" * block.k}
+        for _, legal in entry["a"]:
+            legal += [zeros] * all(c & 0x7F == 0x7F for c in bytes.fromhex(legal[0]["c"]))
     return entry
 
 

@@ -34,7 +34,7 @@ Call = dict[str, Any]
 def list_calls(pair: str) -> tuple[dict[str, dict[str, str]], tuple[Call, ...]]:
     """(tables, calls) of a pair of formats; answers that the exact product gives, rounded once, are not stored."""
     if pair in GROUP_PAIRS:
-        return dict.fromkeys(runtime.PARTS, {}), ()
+        return {part: {} for part in runtime.PARTS}, ()
     stored = parse(read_vectors(vectors_root() / "dot" / f"{pair}.json"), f"dot/{pair}.json")
     tables = stored["recipes"]["sides"]
     cases = {case.id: case for case in load_dot_cases(pair)}
@@ -209,4 +209,6 @@ def _runtime_text(formats: Container[str]) -> str:
     blocks = shorten(blocks_runtime, formats)
     given = blocks[blocks.index("class Format:") : blocks.index("def unpack_data")]
     text = shorten(runtime, formats).replace("\nfrom mxspec_conformance.kits.runtime import FORMATS, Format\n", "")
-    return text.replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1).replace("Array = Any\n", f"Array = Any\n\n\n{given}", 1)
+    return text.replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1).replace(
+        "Array = Any\n", f"Array = Any\n\n\n{given}", 1
+    )

@@ -132,8 +132,10 @@ def write_pytest_file(blocks: Mapping[str, Sequence[Block]], calls: Sequence[str
         title=title, about="\n# ".join(textwrap.wrap(about, 140)), version=mxspec.__version__, name=name, rules=", ".join(rules)
     )
     data = "\n".join(textwrap.wrap(runtime.pack_data(blocks), 1000))
-    return head + shorten(runtime, blocks).replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1) + _TESTS.format(
-        data=data, calls=list(calls)
+    return (
+        head
+        + shorten(runtime, blocks).replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1)
+        + _TESTS.format(data=data, calls=list(calls))
     )
 
 

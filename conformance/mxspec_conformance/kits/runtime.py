@@ -196,7 +196,9 @@ def rules_in(blocks: Blocks) -> list[str]:
 def nearest_rule(found: Sequence[tuple[Array, int]], fmt: str, blocks: Blocks, rule: str = "") -> tuple[str, list[int]]:
     """The rule asked for, or that with the fewest failing blocks; and those."""
     rules = [rule] if rule else rules_in(blocks)
-    return min(((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: (len(closed_blocks(found, fmt, blocks, p[1])), len(p[1])))
+    return min(
+        ((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: (len(closed_blocks(found, fmt, blocks, p[1])), len(p[1]))
+    )
 
 
 def shrink(

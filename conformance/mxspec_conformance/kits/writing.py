@@ -62,7 +62,9 @@ def _pytest(formats: tuple[str, ...], size: int) -> Files:
     name = "test_mx_blocks.py"
     # Code of torch divides in the dtype of its input, so that 16-bit inputs of FP8 in groups may get answers of their own.
     patterns = tuple(p for p in PATTERNS if p != "halves" or not set(formats) & set(GROUPS))
-    about = f"{size} golden blocks of each of {', '.join(formats)}, and {len(patterns)} call patterns. {say_limits(formats, size, calls=True)}"
+    about = (
+        f"{size} golden blocks of each of {', '.join(formats)}, and {len(patterns)} call patterns. {say_limits(formats, size, calls=True)}"
+    )
     blocks = {fmt: chosen_blocks(fmt, size) for fmt in formats}
     text = write_pytest_file(blocks, patterns, name=name, title="Golden blocks for MX and NVFP4 quantizers", about=about)
     return _encoded({name: text})
@@ -102,8 +104,8 @@ def _products(formats: tuple[str, ...], size: int) -> Files:
     pairs = [pair for pair in (*PAIRS, *GROUP_PAIRS) if pair in formats or set(pair.split("@")) <= set(formats)]
     calls = {pair: [call["i"] for call in list_calls(pair)[1]] for pair in pairs}
     about = (
-        f"{sum(map(len, calls.values()))} golden calls of {', '.join(pairs)}, and {len(DESIGNS)} patterns of calls that it computes. Not seen: packed codes and "
-        "swizzled scales, more than two products that cancel in another order, k beyond 4,128, threads and streams, memory next to the arrays."
+        f"{sum(map(len, calls.values()))} golden calls of {', '.join(pairs)}, and {len(DESIGNS)} patterns of calls that it computes. Not looked at: packed "
+        "codes, swizzled scales, the order of long sums that the class leaves open, k beyond 4,224, threads, streams, and memory next to the arrays."
     )
     text = write_products_file(calls, tuple(DESIGNS), name=name, title="Golden calls for products of MX and NVFP4 operands", about=about)
     return _encoded({name: text})
@@ -116,13 +118,21 @@ def _encoded(texts: Mapping[str, str]) -> Files:
 KITS: Mapping[str, KitKind] = MappingProxyType(
     {
         "pytest": KitKind(
-            "one pytest file that needs NumPy alone, for kernels that Python can call", _pytest, others=(*chosen_formats(), *GROUPS), is_small=True
+            "one pytest file that needs NumPy alone, for kernels that Python can call",
+            _pytest,
+            others=(*chosen_formats(), *GROUPS),
+            is_small=True,
         ),
         "json": KitKind(
-            "a JSON file to a format, with the reasons, for tests in any language", _json, others=(*chosen_formats(), *GROUPS), is_small=True
+            "a JSON file to a format, with the reasons, for tests in any language",
+            _json,
+            others=(*chosen_formats(), *GROUPS),
+            is_small=True,
         ),
         "products": KitKind(
-            "one pytest file that needs NumPy alone, for products of two operands with block scales", _products, others=(*chosen_formats(), *GROUPS, *PAIRS, *GROUP_PAIRS)
+            "one pytest file that needs NumPy alone, for products of two operands with block scales",
+            _products,
+            others=(*chosen_formats(), *GROUPS, *PAIRS, *GROUP_PAIRS),
         ),
         "c": KitKind("one C99 header with data, and a driver", _c, is_small=True),
         "hardware": KitKind(
@@ -157,10 +167,6 @@ def write_kit(name: str, formats: Iterable[str] = (), size: int | None = None) -
         if fmt not in kind.others:
             raise ValueError(f"no kit {name} for {fmt}; there are kits for {', '.join(kind.others)}")
     if size is None and kind.is_small:
-        found: list[Files] = []
-        for fmt in [(f,) for f in wanted] if name == "json" else [wanted]:
-            sizes = range(1, SIZES[-1] + 1)
-            fits = bisect_left(sizes, LARGEST, key=lambda n, fmt=fmt: max(map(len, kind.write(fmt, n).values())))
-            found.append(kind.write(fmt, max(fits, 1)))
-        return {file: data for files_of in found for file, data in files_of.items()}
+        sizes = range(1, SIZES[-1] + 1)
+        size = max(1, bisect_left(sizes, LARGEST, key=lambda n: max(map(len, kind.write(wanted, n).values()))))
     return kind.write(wanted, size or SIZES[-1])
