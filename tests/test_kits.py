@@ -501,7 +501,7 @@ def test_the_command_writes_and_lists(tmp_path: Path) -> None:
     assert runner.invoke(main, ["kit", "pytest"]).exit_code == 2
     wrong = runner.invoke(main, ["kit", "paper", "-o", str(tmp_path)])
     assert wrong.exit_code == 2
-    assert "there are pytest, products, c, hardware, llvm, tosa, onnx" in wrong.output
+    assert "there are pytest, json, products, c, hardware, llvm, tosa, onnx" in wrong.output
 
 
 def test_the_published_comparison_found_no_difference_and_is_of_every_row() -> None:
