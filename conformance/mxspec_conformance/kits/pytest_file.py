@@ -112,7 +112,7 @@ def test_calls(quantize, fmt, name):
         if name not in ("strides", "halves"):
             raise
         pytest.skip(f"refused: {{e}}")
-    assert same, f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call."
+    assert same, f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call. {{calls.seen}}"
 
 
 @pytest.mark.parametrize("fmt", DATA)

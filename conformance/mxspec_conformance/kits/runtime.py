@@ -273,6 +273,7 @@ class Calls:
         self.codes, self.scales = self.call(self.x.copy())
         self.scales = self.scales.reshape(-1)
         self.others = sorted(set(groups) - {""})
+        self.seen = ""
 
     def call(self, x: Array, **more: Any) -> tuple[Array, Array]:
         """A call; what it returned is copied."""
@@ -291,12 +292,22 @@ class Calls:
         return bool((a == b).all())
 
     def same(self, index: Array, codes: Array, scales: Array) -> bool:
-        """Whether blocks [.., k] and scales [..] are those of the plain call."""
+        """Whether blocks [.., k] and scales [..] are those of the plain call. What an element without NaN makes of one is open."""
         index = index.reshape(-1)
-        got = np.asarray(codes).reshape(-1, self.k)
-        if got.shape[0] != len(index) or np.size(scales) != len(index):
+        got, scale = np.asarray(codes).reshape(-1, self.k), np.ravel(scales)
+        if got.shape[0] != len(index) or scale.size != len(index):
+            self.seen = f"{got.shape[0]} blocks and {scale.size} scales came back for {len(index)}"
             return False
-        return self.equal(got, self.codes[index]) and bool((np.ravel(scales) == self.scales[index]).all())
+        open_ = ~np.isfinite(self.x).all(axis=1) if not FORMATS[self.fmt].nan else np.zeros(len(self.x), bool)
+        for n, i in enumerate(index):
+            if not open_[i] and not (scale[n] == self.scales[i] and self.equal(got[n], self.codes[i])):
+                lane = int((got[n] != self.codes[i]).argmax())
+                self.seen = (
+                    f"Block {n} of the call: scale {scale[n]}, alone {self.scales[i]}; lane {lane}, x = {self.x[i][lane]}: code {got[n][lane]:02x}, "
+                    f"alone {self.codes[i][lane]:02x}."
+                )
+                return False
+        return True
 
     def rows(self) -> bool:
         """133 blocks and other counts in one call."""
