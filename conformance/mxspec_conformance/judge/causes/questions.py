@@ -32,6 +32,8 @@ class Need(Enum):
     OTHER_DTYPES = auto()
     #: A format with E8M0 scales.
     MX = auto()
+    #: Scales of eight bits and fewer.
+    BYTES = auto()
     #: A sign bit next to a magnitude.
     SIGNS = auto()
     #: Elements below the smallest normal one.
@@ -47,6 +49,7 @@ MET: Mapping[Need, Callable[[Seen], bool]] = {
     Need.TENSOR_SCALES: lambda seen: any(r.tensor is not None for r in seen.rows),
     Need.OTHER_DTYPES: lambda seen: "float32" in seen.dtypes and len(seen.dtypes) > 1,
     Need.MX: lambda seen: seen.fmt.is_mx,
+    Need.BYTES: lambda seen: seen.fmt.scale.bits <= 8,
     Need.SIGNS: lambda seen: not seen.fmt.element.twos_complement,
     Need.SUBNORMALS: lambda seen: bool(seen.fmt.element.mantissa_bits),
 }
@@ -69,6 +72,7 @@ QUESTIONS = (
     Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.wrapped_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.nearest_log2, (Need.MAXIMA, Need.MX)),
+    Question(stored_scale.other_rule, (Need.MAXIMA, Need.BYTES)),
     Question(divisor.misread_scale, (Need.QUOTIENTS,)),
     Question(divisor.missing_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
     Question(divisor.uncaught_zero, (Need.ROWS, Need.SIGNS)),
@@ -89,7 +93,14 @@ QUESTIONS = (
 )
 #: Cause -> others that explain every block, of which it is then a consequence, and no cause of its own.
 _COVERED_BY: Mapping[KnownCause, set[KnownCause]] = {
-    KnownCause.RECIPROCAL: {KnownCause.NARROW_QUOTIENT, KnownCause.HALF_ADDED, KnownCause.OTHER_QUOTIENT},
+    KnownCause.RECIPROCAL: {
+        KnownCause.NARROW_QUOTIENT,
+        KnownCause.HALF_ADDED,
+        KnownCause.OTHER_QUOTIENT,
+        KnownCause.WIDE_TIES,
+        KnownCause.TIES_BY_SIGN,
+    },
+    KnownCause.SCALE_RULE: {KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_OFFSET, KnownCause.SCALE_BIAS, KnownCause.RANGE_AS_MAXIMUM},
     KnownCause.SCALE_OFFSET: {KnownCause.RANGE_AS_MAXIMUM},
     KnownCause.SCALE_BIAS: {KnownCause.RANGE_AS_MAXIMUM},
 }
