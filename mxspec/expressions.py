@@ -345,20 +345,9 @@ _ROUNDED_TO = {
 def put_in_words(expr: Expr, names: Mapping[str, str]) -> str:
     """An expression for people: `1 / (448 / amax), each result rounded to float32`; names: leaf -> what is printed for it."""
     rounded = [e.domain for e in walk(expr) if isinstance(e, Apply) and e.op in (*_INFIX, Op.ROUND, Op.RCP)]
-    text = _print(expr, names)
+    text = str(substitute(expr, {Leaf(name): Leaf(words) for name, words in names.items()}))
+    for domain in sorted(Domain, key=len, reverse=True):
+        text = text.replace(f"_{domain.value}", "")
     text = text[1:-1] if isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op in _INFIX) else text
     each = "each result " if len(rounded) > 1 else ""
     return f"{text}, {each}{' or '.join(_ROUNDED_TO[d] for d in dict.fromkeys(rounded))}" if rounded else text
-
-
-def _print(expr: Expr, names: Mapping[str, str]) -> str:
-    """Without domains."""
-    if isinstance(expr, Leaf):
-        return names.get(expr.name, expr.name)
-    parts = [_print(part, names) for part in children(expr)]
-    if isinstance(expr, Choose):
-        left, right, then, otherwise = parts
-        return f"({then} if {left} {expr.test.value}{'' if expr.test in (Test.IS_NAN, Test.IS_INF) else f' {right}'} else {otherwise})"
-    if isinstance(expr, Apply):
-        return f"({parts[0]} {expr.op.value} {parts[1]})" if expr.op in _INFIX else f"{expr.op.value}({', '.join(parts)})"
-    return str(expr)

@@ -386,10 +386,10 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "scale that wraps": (KnownCause.SCALE_WRAPS, of_blocks(of_scales(unclamped)), "wrap: ff, fe for"),
     "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(of_scales(nearest_in_log2), "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
     "ties toward minus infinity": (
-        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(ties_toward("left")), "mxfp4", "mxfp8_e4m3", "mxint8"), "ties toward -infinity: ceil(v - 0.5)",
+        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(ties_toward("left")), "mxfp4", "mxfp8_e4m3", "mxint8"), "nearest, ties toward -infinity",
     ),
     "ties toward plus infinity": (
-        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(ties_toward("right")), "mxfp6_e2m3", "mxint8"), "ties toward +infinity: floor(v + 0.5)",
+        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(ties_toward("right")), "mxfp6_e2m3", "mxint8"), "nearest, ties toward +infinity",
     ),
     "ties by distances": (KnownCause.WIDE_TIES, of_blocks(of_quotients(lambda v, e: least_distance(v, 1e-6))), "less 1e-6 for even codes"),
     "reciprocal of a rounded quotient": (
@@ -402,7 +402,7 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     ),
     "floor of a product with a rounded reciprocal": (
         KnownCause.SCALE_RULE, of_blocks(log2f_of(lambda a, m: a * (np.float32(1) / m), np.floor), "mxfp8_e5m2"),
-        "v = amax * (1 / 57344), each result rounded to float32; 1 more of the known rules",
+        "v = amax * (1 / 57344), each result rounded to float32; 2 more of the known rules have the same scales here",
     ),
     "block scales toward zero": (
         KnownCause.SCALE_RULE, lambda: make(["nvfp4"], quantize=block_scales_toward_zero), "amax / 6, rounded to float32, in ue4m3 nearest, ties toward zero",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -86,13 +87,13 @@ def _list_narrow(x: Floats) -> Iterator[tuple[ConversionMistake, Floats]]:
 DISTANCES = {ConversionMistake.DISTANCES: 0.0, ConversionMistake.BIASED_DISTANCES: 1e-6}
 
 
-def find_nearest(x: Floats, fmt: ElementFormat, less: float) -> Codes:
-    """The codes of the least float32 distances |x| - v, the first of equal ones; less: what is taken off those of even codes."""
+def find_nearest(x: npt.NDArray[Any], fmt: ElementFormat, less: float) -> Codes:
+    """The codes [...] of the least float32 distances |x| - v, the first of equal ones; less: what is taken off those of even codes."""
     values = np.array([float(fmt.magnitude(m)) for m in range(fmt.max_code + 1)], np.float32)
     bias = np.where(np.arange(len(values)) % 2 == 0, np.float32(less), np.float32(0))
     with np.errstate(all="ignore"):
-        codes = np.argmin(np.abs(np.abs(x)[..., None] - values) - bias, axis=-1)
-    return np.where(np.isfinite(x), codes, fmt.max_code) | np.where(np.signbit(x), fmt.sign_bit, 0)
+        codes = np.argmin(np.abs(np.abs(x.astype(np.float32))[..., None] - values) - bias, axis=-1)
+    return np.asarray(np.where(np.isfinite(x), codes, fmt.max_code) | np.where(np.signbit(x), fmt.sign_bit, 0), np.int64)
 
 
 def _mistake(mistake: ConversionMistake, rounding: Rounding | None = None) -> Explanation:

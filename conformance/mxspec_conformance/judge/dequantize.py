@@ -291,11 +291,7 @@ _ORDERS: tuple[Expr, ...] = (
 def _list_orders(fmt: BlockFormat, tensor: TensorScales | None, dtype: str) -> dict[Explanation, Values]:
     """The values of a table by each order, rounded to an output dtype."""
     codes, scales = rotated_table(fmt)
-    known = {
-        "q": decode_table(fmt.element)[codes].astype(np.float32),
-        "sf": decode_codes(scales, fmt.scale)[:, None],
-        **bind_tensor(tensor),
-    }
+    known = {"q": decode_table(fmt.element)[codes], "sf": decode_codes(scales, fmt.scale)[:, None], **bind_tensor(tensor)}
     found = {}
     with np.errstate(all="ignore"):
         for order in _ORDERS if tensor is not None else ():

@@ -12,7 +12,7 @@ ROUNDING_TEXT = {
     Rounding.RNE: "nearest, ties to even",
     Rounding.RNA: "nearest, ties away from zero",
     Rounding.RNZ: "nearest, ties toward zero",
-    Rounding.RNU: "nearest, ties up",
+    Rounding.RNU: "nearest, ties toward +infinity",
     Rounding.RTZ: "toward zero",
     Rounding.RTN: "toward -infinity",
     Rounding.RTP: "toward +infinity",
@@ -110,7 +110,7 @@ class ConversionMistake(StrEnum):
     FLOAT16_CARRY = "numbers were held in float16 first, where a carry out of a subnormal's fraction counts twice"
     DISTANCES = "the code were that of the least |x - v| in float32, in which large numbers are as far from one as from another"
     BIASED_DISTANCES = "the code were that of the least |x - v| in float32, less 1e-6 for even codes: more than ties go to even"
-    TIES_DOWN = "ties went toward -infinity: ceil(v - 0.5) of the number with its sign"
+    TIES_DOWN = "ties went toward -infinity"
     CARRY_ORED = "a carry out of the fraction were ORed into the exponent field"
     CARRY_DROPPED = "a carry out of the fraction were dropped"
     TWICE_BELOW = "subnormals were rounded as normal numbers first, and so rounded twice"

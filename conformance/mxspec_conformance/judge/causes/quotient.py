@@ -134,18 +134,14 @@ class _Way(NamedTuple):
 
 def _list_ways(element: ElementFormat) -> Iterator[_Way]:
     for rounding, words in ROUNDING_TEXT.items():
-        if rounding is Rounding.RNU:
-            words = "nearest, ties toward +infinity: floor(v + 0.5) of the number with its sign"
-        yield _Way(words, partial(_round, rounding), KnownCause.TIES_BY_SIGN if rounding is Rounding.RNU else None)
-    down = "nearest, ties toward -infinity: ceil(v - 0.5) of the number with its sign"
-    yield _Way(down, lambda d: _negate(d.encode(-d.scaled, rounding=Rounding.RNU), d.element), KnownCause.TIES_BY_SIGN)
+        cause = KnownCause.TIES_BY_SIGN if rounding is Rounding.RNU else None
+        yield _Way(words, partial(Divided.encode, rounding=rounding), cause)
+    yield _Way(
+        "nearest, ties toward -infinity", lambda d: _negate(d.encode(-d.scaled, rounding=Rounding.RNU), d.element), KnownCause.TIES_BY_SIGN
+    )
     if not element.twos_complement and element.code_count <= _FEW_CODES:
         for mistake, less in DISTANCES.items():
             yield _Way(f"found as if {mistake}", partial(_find_nearest, less), KnownCause.WIDE_TIES)
-
-
-def _round(rounding: Rounding, divided: Divided) -> Codes:
-    return divided.encode(rounding=rounding)
 
 
 def _negate(codes: Codes, element: ElementFormat) -> Codes:
@@ -153,9 +149,7 @@ def _negate(codes: Codes, element: ElementFormat) -> Codes:
 
 
 def _find_nearest(less: float, divided: Divided) -> Codes:
-    with np.errstate(over="ignore"):
-        quotient = divided.scaled.astype(np.float32)
-    return find_nearest(quotient, divided.element, less).astype(np.uint8)
+    return find_nearest(divided.scaled, divided.element, less).astype(np.uint8)
 
 
 def other_quotient(seen: Seen) -> Found | None:

@@ -12,7 +12,6 @@ from mxspec.arrays import ARRAYS
 from mxspec.expressions import AMAX, ONE, ONE_SIXTH, Expr, G, Leaf, M, S, const, evaluate, exact, f32, leaves, put_in_words
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
-from mxspec.rounding import Rounding
 from mxspec.scales import encode_scale
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
 from mxspec_conformance.judge.causes.dividing import bind_tensor
@@ -122,15 +121,9 @@ _OF_TENSORS: tuple[Expr, ...] = (
     f32.div(AMAX, _SIX), f32.div(f32.mul(AMAX, S), _SIX), f32.mul(f32.div(AMAX, _SIX), S), f32.mul(AMAX, f32.mul(S, ONE_SIXTH)),
     f32.mul(f32.mul(AMAX, ONE_SIXTH), S), f32.mul(f32.mul(AMAX, S), ONE_SIXTH), f32.div(f32.div(AMAX, _SIX), G), f32.div(AMAX, f32.mul(_SIX, G)),
 )  # fmt: skip
-_OF_MAXIMA: tuple[Expr, ...] = (
-    f32.div(AMAX, M), f32.mul(AMAX, f32.div(ONE, M)), f32.div(ONE, f32.div(M, AMAX)), exact.div(AMAX, _TOP),
-)  # fmt: skip
-_NEAREST = (Rounding.RNE, Rounding.RNA, Rounding.RNZ)
+_OF_MAXIMA: tuple[Expr, ...] = (f32.div(AMAX, M), f32.mul(AMAX, f32.div(ONE, M)), f32.div(ONE, f32.div(M, AMAX)), exact.div(AMAX, _TOP))
 #: Step -> in words, of a value v.
-_STEPS = {
-    ScaleStep.FLOOR: "floor(log2 v)", ScaleStep.CEIL: "ceil(log2 v)", ScaleStep.LOG2F_FLOOR: "floor(log2f v)", ScaleStep.LOG2F_CEIL: "ceil(log2f v)",
-    ScaleStep.LOG2F_ROUND: "round(log2f v)",
-}  # fmt: skip
+_STEPS = {ScaleStep.LOG2F_FLOOR: "floor(log2f v)", ScaleStep.LOG2F_CEIL: "ceil(log2f v)", ScaleStep.LOG2F_ROUND: "round(log2f v)"}
 
 
 def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule]]:
@@ -140,11 +133,9 @@ def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule]]:
         words = put_in_words(value, names)
         for step, text in _STEPS.items() if fmt.is_mx else ():
             yield f"{text}, v = {words}", ScaleRule(value=value, step=step)
-        for rounding in _NEAREST if fmt.is_mx else (*_NEAREST, Rounding.RTZ, Rounding.RTP):
-            yield (
-                f"{words}, in {fmt.scale.name} {ROUNDING_TEXT[rounding]}",
-                ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=rounding, byte_range=(0, fmt.scale.max_code)),
-            )
+        for rounding, text in ROUNDING_TEXT.items():
+            rule = ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=rounding, byte_range=(0, fmt.scale.max_code))
+            yield f"{words}, in {fmt.scale.name} {text}", rule
 
 
 def other_rule(seen: Seen) -> Found | None:
@@ -154,7 +145,7 @@ def other_rule(seen: Seen) -> Found | None:
         return sum(len(m.amax) for m in seen.maxima(profile) if (m.returned == m.expected).all())
 
     every = list(seen.maxima(seen.profile))
-    if any(count(p) == sum(len(m.amax) for m in every) for p in mxspec.list_profiles(seen.fmt)):
+    if seen.fmt.scale.bits > 8 or any(count(p) == sum(len(m.amax) for m in every) for p in mxspec.list_profiles(seen.fmt)):
         return None
     every += seen.maxima_of_rows()
     scaled = any(m.tensor is not None for m in every)
@@ -162,7 +153,9 @@ def other_rule(seen: Seen) -> Found | None:
         words for words, rule in _list_rules(seen.fmt)
         if (scaled or not leaves(rule.value) & {"S", "g"}) and is_cause(_follow(rule, maxima, seen.fmt) for maxima in every)
     ]  # fmt: skip
-    more = f"; {len(found) - 1} more of the known rules have the same scales here" if len(found) > 1 else ""
+    more = (
+        f"; {len(found) - 1} more of the known rules {'has' if len(found) == 2 else 'have'} the same scales here" if len(found) > 1 else ""
+    )
     return Found(KnownCause.SCALE_RULE, f"scale: {found[0]}{more}") if found else None
 
 
