@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import mxspec
+from mxspec.expressions import put_in_words
 from mxspec_conformance.judge.behaviour import TraitName
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT
+from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 from mxspec_conformance.results.conclusion import NO_ANSWER, list_unmet
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 
@@ -30,8 +31,21 @@ def find_headlines(report: Report) -> list[tuple[str, str, str]]:
     alike: dict[tuple[str, str], list[str]] = {}
     for (operation, name), group in found.items():
         for sentence in _list_sentences(group, results.get(name) if operation == "quantize" else None):
+            if operation == "dequantize" and group[0].explained_by and name in results:
+                sentence += _compare_products(group[0], results[name].judged_against)
             alike.setdefault((operation, sentence), []).append(name)
     return [(operation, _name(formats), sentence) for (operation, sentence), formats in alike.items()]
+
+
+def _compare_products(r: Requirement, judged: str) -> str:
+    """Which operations a profile that explains values decodes by, and those of the judged one, in the first form in which they differ."""
+    profiles = [mxspec.get_profile(name, r.format) for name in (r.explained_by, judged)]
+    for level in ("two_level", "one_level") if r.topic == "tensor-scale" else ("one_level", "two_level"):
+        steps = [getattr(p, level) for p in profiles]
+        theirs, ours = ("" if one is None else put_in_words(one.dequantize, LEAF_NAMES) for one in steps)
+        if theirs and ours and theirs != ours:
+            return f" ({theirs}); {judged}: {ours}"
+    return ""
 
 
 def _name(formats: Sequence[str]) -> str:
