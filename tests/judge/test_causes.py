@@ -566,3 +566,15 @@ def test_failing_cases_never_exceed_those_asked_and_what_was_asked_is_not_called
 def test_every_need_can_be_met_and_is_some_question_s() -> None:
     assert set(Need) == set(questions.MET) == {need for question in questions.QUESTIONS for need in question.needs}
     assert len({question.ask for question in questions.QUESTIONS}) == len(questions.QUESTIONS)
+
+
+def test_a_tensor_scale_of_the_kernels_own_is_named() -> None:
+    """A dynamic quantizer whose third output is left out."""
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt, tensor_scale="auto")
+        return t.codes, t.scales
+
+    report = check(SimpleNamespace(FORMATS=["nvfp4"], quantize=quantize), in_process=True, quick=True)
+    assert report.exit_code == 1
+    assert (report.formats[0].causes, report.formats[0].deviations[0][:34]) == (["tensor-scale-own"], "the tensor has a scale of its own:")

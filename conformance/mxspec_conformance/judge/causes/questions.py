@@ -8,7 +8,14 @@ from enum import Enum, auto
 
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.causes import divisor, inputs, maximum, order, quotient, stored_scale
-from mxspec_conformance.judge.causes.calls import CALL_ALONE, are_right_alone, find_chance, find_nan_state, find_tiles
+from mxspec_conformance.judge.causes.calls import (
+    CALL_ALONE,
+    are_right_alone,
+    find_chance,
+    find_nan_state,
+    find_own_tensor_scale,
+    find_tiles,
+)
 from mxspec_conformance.judge.causes.known import OF_ELEMENTS, Found, KnownCause
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import Answered
@@ -111,7 +118,7 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     """
     session = observations.session
     changing = None if again is None else find_chance(session, again)
-    if changing:
+    if changing or (changing := find_own_tensor_scale(session, observations.fmt)):
         return [changing]
     seen = Seen.of(observations, profile)
     in_calls = None if again is None else find_nan_state(session, seen, again) or find_tiles(session, seen, again)
