@@ -462,9 +462,9 @@ def test_a_cause_is_not_named_of_what_resembles_it(name: str) -> None:
 def test_ties_of_a_window_are_named_next_to_the_rule_of_the_scale() -> None:
     (result,) = check(make(["nvfp4"], TENSOR_SCALE="encode", quantize=with_wide_ties)).formats
     assert result.causes == [KnownCause.SCALE_RULE.value, KnownCause.WIDE_TIES.value]
-    assert result.deviations[0] == "scale: (amax * S) / 6, each result rounded to float32, in ue4m3 nearest, ties to even"
+    assert result.deviations[0] == "scale: (amax * encode scale) / 6, each result rounded to float32, in ue4m3 nearest, ties to even"
     assert result.deviations[1].endswith(
-        "less 1e-6 for even codes: more than ties go to even, of (x * S) * (1 / sf), each result rounded to float32"
+        "less 1e-6 for even codes: more than ties go to even, of (x * encode scale) * (1 / block scale), each result rounded to float32"
     )
 
 

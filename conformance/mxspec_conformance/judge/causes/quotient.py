@@ -23,7 +23,7 @@ from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.conversions import DISTANCES, find_nearest
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT
+from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
@@ -171,7 +171,7 @@ def _list_divisions(seen: Seen) -> Iterator[tuple[str, Sequence[Divided]]]:
             yield f"{profile.id}'s quotient", divide(seen.rows, seen.fmt, profile)
     for quotient in _DIVISIONS if seen.fmt.has_tensor_scale else ():
         guarded = if_equal(SF, ZERO, ZERO, quotient)
-        yield put_in_words(quotient, {}), [d.with_values(bind_tensor(d.rows.tensor), guarded) for d in seen.divided]
+        yield put_in_words(quotient, LEAF_NAMES), [d.with_values(bind_tensor(d.rows.tensor), guarded) for d in seen.divided]
 
 
 def narrow_quotient(seen: Seen) -> Found | None:

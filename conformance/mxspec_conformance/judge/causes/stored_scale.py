@@ -18,7 +18,7 @@ from mxspec_conformance.judge.causes.dividing import bind_tensor
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Maxima, Seen
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT
+from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 
 
 def moved_scales(seen: Seen) -> Found | None:
@@ -128,7 +128,7 @@ _STEPS = {ScaleStep.LOG2F_FLOOR: "floor(log2f v)", ScaleStep.LOG2F_CEIL: "ceil(l
 
 def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule]]:
     """Scale rules in words: values as they are computed, and what becomes of one."""
-    names = {"M": f"{float(fmt.element.max_value):g}", "top": f"2^{fmt.element.emax}"}
+    names = LEAF_NAMES | {"M": f"{float(fmt.element.max_value):g}", "top": f"2^{fmt.element.emax}"}
     for value in _OF_TENSORS if not fmt.is_mx else _OF_MAXIMA:
         words = put_in_words(value, names)
         for step, text in _STEPS.items() if fmt.is_mx else ():
