@@ -404,6 +404,11 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
         KnownCause.SCALE_RULE, of_blocks(log2f_of(lambda a, m: a * (np.float32(1) / m), np.floor), "mxfp8_e5m2"),
         "v = amax * (1 / 57344), each result rounded to float32; 2 more of the known rules have the same scales here",
     ),
+    "ceil of a logarithm that is off by a unit": (
+        KnownCause.SCALE_RULE,
+        of_blocks(log2f_of(lambda a, m: np.float32(1) / (m / a), lambda e: np.ceil(np.where(e == np.rint(e), np.nextafter(e, np.float32(np.inf)), e))), "mxfp8_e4m3"),
+        "ceil of an inexact float log2 of amax / 448",
+    ),
     "block scales toward zero": (
         KnownCause.SCALE_RULE, lambda: make(["nvfp4"], quantize=block_scales_toward_zero), "amax / 6, rounded to float32, in ue4m3 nearest, ties toward zero",
     ),

@@ -27,9 +27,6 @@ from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
-#: Formats of more codes are not asked for the distances to all of them.
-_FEW_CODES = 64
-
 
 def lost_sticky_bit(seen: Seen) -> Found | None:
     """Whether of a quotient only one bit beyond the last place counts; everywhere, or below the smallest normal number."""
@@ -139,7 +136,7 @@ def _list_ways(element: ElementFormat) -> Iterator[_Way]:
     yield _Way(
         "nearest, ties toward -infinity", lambda d: _negate(d.encode(-d.scaled, rounding=Rounding.RNU), d.element), KnownCause.TIES_BY_SIGN
     )
-    if not element.twos_complement and element.code_count <= _FEW_CODES:
+    if not element.twos_complement and element.bits <= 6:  # distances to all codes of wider formats are many
         for mistake, less in DISTANCES.items():
             yield _Way(f"found as if {mistake}", partial(_find_nearest, less), KnownCause.WIDE_TIES)
 

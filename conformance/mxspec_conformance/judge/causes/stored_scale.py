@@ -126,42 +126,44 @@ _OF_MAXIMA: tuple[Expr, ...] = (f32.div(AMAX, M), f32.mul(AMAX, f32.div(ONE, M))
 _STEPS = {ScaleStep.LOG2F_FLOOR: "floor(log2f v)", ScaleStep.LOG2F_CEIL: "ceil(log2f v)", ScaleStep.LOG2F_ROUND: "round(log2f v)"}
 
 
-def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule]]:
-    """Scale rules in words: values as they are computed, and what becomes of one."""
+def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule, float]]:
+    """Scale rules in words: values as they are computed, and what becomes of one; how inexact that is, relatively."""
     names = LEAF_NAMES | {"M": f"{float(fmt.element.max_value):g}", "top": f"2^{fmt.element.emax}"}
     for value in _OF_TENSORS if not fmt.is_mx else _OF_MAXIMA:
         words = put_in_words(value, names)
         for step, text in _STEPS.items() if fmt.is_mx else ():
-            yield f"{text}, v = {words}", ScaleRule(value=value, step=step)
+            yield f"{text}, v = {words}", ScaleRule(value=value, step=step), 0
         for rounding, text in ROUNDING_TEXT.items():
             rule = ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=rounding, byte_range=(0, fmt.scale.max_code))
-            yield f"{words}, in {fmt.scale.name} {text}", rule
+            yield f"{words}, in {fmt.scale.name} {text}", rule, 0
+    for step in (ScaleStep.FLOOR, ScaleStep.CEIL) if fmt.is_mx else ():
+        yield (
+            f"{step.value} of an inexact float log2 of amax / {names['M']}",
+            ScaleRule(value=_OF_MAXIMA[0], step=step),
+            2.0**-17,  # its step from 64 on,
+        )
 
 
 def other_rule(seen: Seen) -> Found | None:
     """Whether scales are those of a rule that no profile has."""
-
-    def count(profile: Profile) -> int:
-        return sum(len(m.amax) for m in seen.maxima(profile) if (m.returned == m.expected).all())
-
     every = list(seen.maxima(seen.profile))
-    if seen.fmt.scale.bits > 8 or any(count(p) == sum(len(m.amax) for m in every) for p in mxspec.list_profiles(seen.fmt)):
+    known = [sum(len(m.amax) for m in seen.maxima(p) if (m.returned == m.expected).all()) for p in mxspec.list_profiles(seen.fmt)]
+    if seen.fmt.scale.bits > 8 or max(known) == sum(len(m.amax) for m in every):
         return None
     every += seen.maxima_of_rows()
     scaled = any(m.tensor is not None for m in every)
     found = [
-        words for words, rule in _list_rules(seen.fmt)
-        if (scaled or not leaves(rule.value) & {"S", "g"}) and is_cause(_follow(rule, maxima, seen.fmt) for maxima in every)
+        (words, inexact) for words, rule, inexact in _list_rules(seen.fmt)
+        if (scaled or not leaves(rule.value) & {"S", "g"}) and is_cause(_follow(rule, inexact, maxima, seen.fmt) for maxima in every)
     ]  # fmt: skip
-    more = (
-        f"; {len(found) - 1} more of the known rules {'has' if len(found) == 2 else 'have'} the same scales here" if len(found) > 1 else ""
-    )
-    return Found(KnownCause.SCALE_RULE, f"scale: {found[0]}{more}") if found else None
+    others = sum(inexact == found[0][1] for _, inexact in found) - 1
+    more = f"; {others} more of the known rules {'has' if others == 1 else 'have'} the same scales here" if others > 0 else ""
+    return Found(KnownCause.SCALE_RULE, f"scale: {found[0][0]}{more}") if found else None
 
 
-def _follow(rule: ScaleRule, maxima: Maxima, fmt: BlockFormat) -> Compared:
+def _follow(rule: ScaleRule, inexact: float, maxima: Maxima, fmt: BlockFormat) -> Compared:
     known = {"amax": maxima.amax.view(np.float32), "M": np.float32(fmt.element.max_value), "top": np.float32(2.0**fmt.element.emax)}
     with np.errstate(all="ignore"):
         value = np.asarray(evaluate(rule.value, known | bind_tensor(maxima.tensor), ARRAYS))
-    found = encode_scale(value, rule, fmt.scale, fmt.element)
-    return Compared(bool((found == maxima.returned).all()), bool((maxima.returned != maxima.expected).any()))
+        low, high = (encode_scale(value * value.dtype.type(1 + off), rule, fmt.scale, fmt.element) for off in (-inexact, inexact))
+    return Compared(bool(((low <= maxima.returned) & (maxima.returned <= high)).all()), bool((maxima.returned != maxima.expected).any()))
