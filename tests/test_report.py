@@ -312,9 +312,7 @@ WITHOUT = (
 NUMBERS = "NAME, ELEMENTS = 'numbers', ['e2m1']\ndef decode(codes, element):\n    import mxspec\n    return mxspec.decode(codes, element)\n"
 
 
-@pytest.mark.parametrize(
-    "command", ["check kernel.py --html out", f"report {EXAMPLE} -o out", f"site {EXAMPLE} -o out", "compare x.npy --html out"]
-)
+@pytest.mark.parametrize("command", ["check kernel.py --html out", f"site {EXAMPLE} -o out", "compare x.npy --html out"])
 def test_html_without_jinja2_is_refused_before_anything_is_judged(command: str, tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(NUMBERS, "utf-8")
     np.save(tmp_path / "x.npy", np.ones((2, 32), np.float32))
@@ -322,6 +320,14 @@ def test_html_without_jinja2_is_refused_before_anything_is_judged(command: str, 
     assert (done.returncode, done.stdout) == (2, "")
     assert "HTML is written by the package jinja2, which is not installed: pip install jinja2" in " ".join(done.stderr.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_report_without_jinja2_writes_all_but_html(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT, "report", str(EXAMPLE), "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"gguf.junit.xml", "gguf.md", "gguf.badge.json"}
+    assert "no HTML: HTML is written by the package jinja2" in done.stderr
 
 
 def test_all_other_reports_need_no_extra(tmp_path: Path) -> None:
