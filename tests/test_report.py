@@ -25,7 +25,7 @@ from mxspec_conformance.render.bits import describe_code, draw_code, draw_float
 from mxspec_conformance.render.html import render_html
 from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.render.view import MARKS, view_result
-from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, read_report
+from mxspec_conformance.results.report import Baseline, Failure, Report, Requirement, Verdict, read_report
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "reports" / "html" / "gguf.json"
@@ -51,7 +51,9 @@ def hostile_result() -> dict[str, Any]:
         HOSTILE, given, {"scale": "7f", "codes": {"lane 0": "07"}}, {"scale": "80", "codes": {"lane 0": "1f"}}, [HOSTILE], [HOSTILE], HOSTILE
     )  # fmt: skip
     target = {"name": HOSTILE, "version": HOSTILE, "transport": HOSTILE, "capabilities": {}}
+    requirements.append(Requirement("quantize/mxfp4/subnormal", "must", "text", Verdict.FAIL, 10, 3, HOSTILE))
     report = Report(target=target, vectors="0" * 64, requirements=requirements, environment={"device": HOSTILE})
+    report.baseline = Baseline(version="", vectors="", known=[requirements[-1].id])
     report.waivers = [
         {"id": HOSTILE, "reason": HOSTILE, "link": "javascript:alert(1)", "expires": "2026-01-01", "state": "expired", "requirements": []}
     ]  # fmt: skip
