@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -29,11 +29,9 @@ from mxspec_conformance.cli.parameters import (
     need_jinja2,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
-from mxspec_conformance.judge.wanted import Wanted
-from mxspec_conformance.results.conclusion import NO_ANSWER
+from mxspec_conformance.judge.wanted import Wanted, list_not_judged
 from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import write_files
@@ -235,13 +233,13 @@ def check(
             except BaselineError as error:
                 fail(str(error))
         if listed is not None:
-            apply_list(report, listed, partial=partial_run)
+            apply_list(report, listed, partial=partial_run, file=str(baseline_file))
         elif earlier is not None and baseline_file is not None:
             try:
                 apply_baseline(report, earlier, baseline_file)
             except BaselineError as error:
                 fail(str(error))
-        lost += _list_not_judged(report, formats, whole=ci and not globs, nearest=ci and profile is None)
+        lost += list_not_judged(report, formats, whole=ci and not globs, nearest=ci and profile is None)
     contents = {} if new_waivers is None or new_text is None else {new_waivers: new_text.encode("utf-8")}
     if new_baseline is not None:
         contents[new_baseline] = new_list.encode("utf-8")
@@ -301,30 +299,6 @@ def _annotate(reports: Sequence[Report], targets: Sequence[str], lost: Sequence[
     if os.environ.get("GITHUB_ACTIONS"):
         for line in list_annotations(reports, targets, lost, waiver_file):
             click.echo(line, err=err)
-
-
-def _list_not_judged(report: Report, formats: Sequence[str], *, whole: bool, nearest: bool) -> Iterator[str]:
-    """What was named, and has no verdict. whole: what the target lists counts as named; nearest: a profile has to be named too."""
-    name = report.target["name"]
-    capabilities = report.target["capabilities"]
-    listed = (
-        [*capabilities.get("formats", ()), *(parse_product(p).name for p in capabilities.get("products", ()))]
-        if whole and not formats
-        else []
-    )
-    for each in (*formats, *listed):
-        own = [r for r in report.requirements if r.format == each or any(f"{side}-".startswith(f"{each}-") for side in r.format.split("@"))]
-        if (own or whole) and all(r.verdict is Verdict.UNSUPPORTED for r in own):
-            notes = "; ".join(dict.fromkeys(r.note for r in own if r.note)) or "no requirement of it was judged"
-            yield f"{name}: {each} is not judged: {notes}; name with --format what the target is to be judged in"
-    judged = {r.format for r in report.requirements if r.operation in ("quantize", "scale") and r.verdict is not Verdict.UNSUPPORTED}
-    chosen = [f for f in report.formats if f.format in judged and f.chosen == "nearest" and NO_ANSWER not in f.causes]
-    if nearest and (found := dict.fromkeys(f.judged_against for f in chosen)):
-        claim = ", ".join(map(repr, found))
-        yield (
-            f"{name} names no profile, so that a change of its rule would be judged by another one; write PROFILE = {claim} in it, "
-            "or pass --profile ('nearest' accepts whichever is nearest)"
-        )
 
 
 def _explain_nothing(report: Report, unsupported: Sequence[Requirement], wanted: Wanted) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mxspec_conformance.render.headline import find_headlines
+from mxspec_conformance.results.baseline import list_unmatched
 from mxspec_conformance.results.environment import describe_git, describe_machine
 from mxspec_conformance.results.report import STALE_STATES, Report, Verdict, read_report
 from mxspec_conformance.targets.texts import clean_text
@@ -98,7 +99,7 @@ class Memory:
                 return None
             self.lost = [str(text) for text in document["lost"]]
             reports = [read_report(result) for result in document["results"]]
-            for report, target, files in zip(reports, self.names, document["loaded"], strict=True):
+            for report, target, files in zip(reports, self.names, document["loaded"], strict=False):
                 report.environment |= describe_git(target, [str(file) for file in files])
             return reports
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -254,8 +255,7 @@ def list_annotations(reports: Sequence[Report], targets: Sequence[str], lost: Se
         for waiver in report.waivers:
             if waiver["state"] in STALE_STATES:
                 lines.append(_annotate("error", f"stale waiver {waiver['id']}: {waiver['state']}", str(waivers or "")))
-        for name in () if report.baseline is None else report.baseline.unmatched:
-            lines.append(_annotate("warning", f"the baseline lists {name}, which matches nothing"))
+        lines += [_annotate("warning", text) for text in list_unmatched(report)]
     return [*lines, *(_annotate("error", text, targets[0]) for text in lost)]
 
 

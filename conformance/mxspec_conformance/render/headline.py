@@ -8,7 +8,8 @@ import mxspec
 from mxspec.expressions import put_in_words
 from mxspec_conformance.judge.behaviour import TraitName
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
-from mxspec_conformance.results.conclusion import NO_ANSWER, list_unmet
+from mxspec_conformance.judge.wanted import OF_CALLS
+from mxspec_conformance.results.conclusion import NO_ANSWER, SHOWN_BY, list_unmet
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 
 #: Formats of one sentence that are named.
@@ -48,6 +49,18 @@ def _compare_products(r: Requirement, judged: str) -> str:
     return ""
 
 
+def describe_requirement(report: Report, r: Requirement) -> str:
+    """Why one requirement has its verdict: the sentence on what is wrong, then verdict and cases, unless the sentence counts them."""
+    result = next((f for f in report.formats if f.format == r.format), None) if r.operation in ("quantize", "scale") else None
+    if result is not None and r.topic in OF_CALLS and not any(c == NO_ANSWER or r.topic in SHOWN_BY.get(c, ()) for c in result.causes[:1]):
+        result = None  # what no profile decides fails for a reason of its own
+    sentence = next(_list_sentences([r], result), r.note or r.text)
+    if r.verdict in (Verdict.FAIL, Verdict.DEVIATION) and r.note not in sentence:
+        sentence += f"; {r.note}"
+    cases = f"{r.failing} of {r.cases} cases"
+    return sentence if cases in sentence else f"{sentence} ({r.verdict}: {cases})"
+
+
 def _name(formats: Sequence[str]) -> str:
     more = len(formats) - _MOST_NAMED
     return ", ".join(formats[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -65,7 +78,8 @@ def _list_sentences(group: Sequence[Requirement], result: FormatResult | None) -
     if wrong:
         yield _describe(wrong[0], result)
     if stale := [r for r in group if r.verdict is Verdict.STALE_WAIVER]:
-        yield f"{stale[0].topic} passes, although a list of known failures names it; take it out of the file"
+        more = f"; {len(stale) - 1} more of its kind" if len(stale) > 1 else ""
+        yield f"{stale[0].topic} {stale[0].note}{more}"
 
 
 def _describe(first: Requirement, result: FormatResult | None) -> str:

@@ -74,10 +74,10 @@ _FETCHES_NOTHING = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_TER
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    try:
+    try:  # it names files, whatever the locale
         done = subprocess.run(
             ["git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-C", str(folder), *arguments],
-            capture_output=True, text=True, timeout=10, check=False, env=os.environ | _FETCHES_NOTHING,
+            capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=False, env=os.environ | _FETCHES_NOTHING,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
