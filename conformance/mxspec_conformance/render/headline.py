@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import mxspec
+from mxspec.adjacent import register_named
 from mxspec.expressions import put_in_words
+from mxspec.profiles.schema import QuantizationSteps
 from mxspec_conformance.judge.behaviour import TraitName
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 from mxspec_conformance.judge.wanted import OF_CALLS
 from mxspec_conformance.results.conclusion import NO_ANSWER, SHOWN_BY, list_unmet
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 
+#: Characters of a step that is shown.
+_LONGEST_STEP = 160
 #: Formats of one sentence that are named.
 _MOST_NAMED = 3
 
@@ -32,21 +36,36 @@ def find_headlines(report: Report) -> list[tuple[str, str, str]]:
     alike: dict[tuple[str, str], list[str]] = {}
     for (operation, name), group in found.items():
         for sentence in _list_sentences(group, results.get(name) if operation == "quantize" else None):
-            if operation == "dequantize" and group[0].explained_by and name in results:
-                sentence += _compare_products(group[0], results[name].judged_against)
+            by = next((r for r in group if r.explained_by), None)
+            if operation in ("quantize", "dequantize") and by is not None and name in results and by.explained_by in sentence:
+                sentence += _compare_steps(by, results[name].judged_against)
             alike.setdefault((operation, sentence), []).append(name)
     return [(operation, _name(formats), sentence) for (operation, sentence), formats in alike.items()]
 
 
-def _compare_products(r: Requirement, judged: str) -> str:
-    """Which operations a profile that explains values decodes by, and those of the judged one, in the first form in which they differ."""
-    profiles = [mxspec.get_profile(name, r.format) for name in (r.explained_by, judged)]
+def _compare_steps(r: Requirement, judged: str) -> str:
+    """The operations of the profile that explains a requirement, and those of the judged one, in the first form in which they differ;
+    "" where they differ in no expression, or in a long one."""
+    register_named([r.format])
+    try:
+        profiles = [mxspec.get_profile(name, r.format) for name in (r.explained_by, judged)]
+    except ValueError:  # of another version's result
+        return ""
     for level in ("two_level", "one_level") if r.topic == "tensor-scale" else ("one_level", "two_level"):
         steps = [getattr(p, level) for p in profiles]
-        theirs, ours = ("" if one is None else put_in_words(one.dequantize, LEAF_NAMES) for one in steps)
-        if theirs and ours and theirs != ours:
-            return f" ({theirs}); {judged}: {ours}"
+        theirs, ours = ("" if one is None else _put_step(one, r) for one in steps)
+        if theirs and ours and theirs != ours and len(theirs) < _LONGEST_STEP:
+            return f" (it computes {theirs}; {judged}: {ours})"
     return ""
+
+
+def _put_step(steps: QuantizationSteps, r: Requirement) -> str:
+    """The step that decides a requirement, in words."""
+    if r.operation == "dequantize":
+        return put_in_words(steps.dequantize, LEAF_NAMES)
+    if r.operation == "scale" or r.topic.startswith("scale-"):
+        return f"the scale as {steps.scale.step.value} of {put_in_words(steps.scale.value, LEAF_NAMES)}"
+    return f"scaled x as {put_in_words(steps.scaled, LEAF_NAMES)}"
 
 
 def describe_requirement(report: Report, r: Requirement) -> str:
