@@ -39,9 +39,9 @@ def find_headlines(report: Report) -> list[tuple[str, str, str]]:
 
 def _compare_products(r: Requirement, judged: str) -> str:
     """Which operations a profile that explains values decodes by, and those of the judged one, in the first form in which they differ."""
-    profiles = [mxspec.get_profile(name, r.format) for name in (r.explained_by, judged)]
+    profiles = [p for name in (r.explained_by, judged) for p in mxspec.list_profiles() if p.id == name and r.format in p.formats]
     for level in ("two_level", "one_level") if r.topic == "tensor-scale" else ("one_level", "two_level"):
-        steps = [getattr(p, level) for p in profiles]
+        steps = [getattr(p, level) for p in profiles if len(profiles) == 2] or [None, None]  # a format that is not registered here has none
         theirs, ours = ("" if one is None else put_in_words(one.dequantize, LEAF_NAMES) for one in steps)
         if theirs and ours and theirs != ours:
             return f" ({theirs}); {judged}: {ours}"
