@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import mxspec
-from mxspec.adjacent import register_named
 from mxspec.expressions import put_in_words
+from mxspec.formats import BLOCKS
 from mxspec.profiles.schema import QuantizationSteps
 from mxspec_conformance.judge.behaviour import TraitName
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
@@ -46,11 +46,12 @@ def find_headlines(report: Report) -> list[tuple[str, str, str]]:
 def _compare_steps(r: Requirement, judged: str) -> str:
     """The operations of the profile that explains a requirement, and those of the judged one, in the first form in which they differ;
     "" where they differ in no expression, or in a long one."""
-    register_named([r.format])
-    try:
-        profiles = [mxspec.get_profile(name, r.format) for name in (r.explained_by, judged)]
-    except ValueError:  # of another version's result
+    if r.format not in BLOCKS:  # a result alone registers nothing
         return ""
+    known = {p.id: p for p in mxspec.list_profiles(r.format)}
+    if not {r.explained_by, judged} <= known.keys():  # of another version's result
+        return ""
+    profiles = [known[name] for name in (r.explained_by, judged)]
     for level in ("two_level", "one_level") if r.topic == "tensor-scale" else ("one_level", "two_level"):
         steps = [getattr(p, level) for p in profiles]
         theirs, ours = ("" if one is None else _put_step(one, r) for one in steps)
