@@ -44,7 +44,7 @@ kit_files = cache(write_kit)
 #: Kit -> digest of its files.
 DIGESTS = {
     "pytest": "57e2bc00524168b9aa5246282924add3", "c": "09d32fd8e372c06b232b3f2897265e52",
-    "json": "0690e2149f0c29942b4f331ec75f41d1", "hardware": "8454f895bc05ce002eb0dde3f43622c6", "products": "0d3a83db5396dd652d37ab85002008b5",
+    "json": "0690e2149f0c29942b4f331ec75f41d1", "hardware": "237f4c61d823b1b573fe9a8b655a6d68", "products": "0d3a83db5396dd652d37ab85002008b5",
 }  # fmt: skip
 
 
