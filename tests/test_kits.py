@@ -27,12 +27,13 @@ from mxspec_conformance.kits import golden, reciprocal, runtime, scoreboard
 from mxspec_conformance.kits.c99 import list_levels, write_c99
 from mxspec_conformance.kits.choosing import CHOSEN, SIZES, chosen_blocks, chosen_formats
 from mxspec_conformance.kits.golden import GROUPS, Kit, find_kills
-from mxspec_conformance.kits.hardware import BLOCK_TOPICS
 from mxspec_conformance.kits.readmem import find_topics
 from mxspec_conformance.kits.writing import KITS, LARGEST, write_kit
 from mxspec_conformance.scoring.subjects import Kind, list_controls, list_mutant_subjects, list_right
 from mxspec_lab.c99 import build, compare, compare_reciprocal
 from mxspec_lab.kits import cross_validate, format_choice, make_table
+from mxspec_vectors.export import export
+from mxspec_vectors.topics import BLOCK_TOPICS
 
 from tests.judge.test_float_scales import RIGHT, WRONG
 
@@ -44,7 +45,7 @@ kit_files = cache(write_kit)
 #: Kit -> digest of its files.
 DIGESTS = {
     "pytest": "57e2bc00524168b9aa5246282924add3", "c": "09d32fd8e372c06b232b3f2897265e52",
-    "json": "0690e2149f0c29942b4f331ec75f41d1", "hardware": "2db7b0d7d2bcbca4f6128be819cdb69e", "products": "0d3a83db5396dd652d37ab85002008b5",
+    "json": "0690e2149f0c29942b4f331ec75f41d1", "hardware": "237f4c61d823b1b573fe9a8b655a6d68", "products": "0d3a83db5396dd652d37ab85002008b5",
 }  # fmt: skip
 
 
@@ -421,9 +422,10 @@ def judge_hex(found: Sequence[tuple[Any, int]], name: str, k: int) -> tuple[set[
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3"])
-def test_readmem_files_judge_as_the_blocks_do(fmt: str) -> None:
-    """Every mutant fails the lines that it fails in the Python kit, a scale that wraps among them; no right implementation does."""
-    blocks = chosen_blocks(fmt, 140)
+def test_readmem_files_and_the_library_judge_as_the_blocks_do(tmp_path: Path, fmt: str) -> None:
+    """Every mutant fails the lines that it fails in the Python kit, a scale that wraps among them, and those that the masks make narrower; no right
+    implementation does. The library calls the same blocks wrong."""
+    blocks, path, narrower = chosen_blocks(fmt, 140), build_kit_library(tmp_path), 0
     subjects = [s for s in (*list_controls(fmt), *list(list_right(fmt))[::9], *list_mutant_subjects(fmt)) if s.operation == "quantize"]
     failed = {}
     for subject in subjects:
@@ -433,13 +435,68 @@ def test_readmem_files_judge_as_the_blocks_do(fmt: str) -> None:
                 found = runtime.ask_blocks(subject.build().quantize, fmt, blocks)
             except (ValueError, TypeError, AssertionError, IndexError):
                 continue
-        wrong = runtime.failing_blocks(found, fmt, blocks, subject.profile)
-        closed = set(runtime.closed_blocks(found, fmt, blocks, wrong))
-        assert judge_hex(found, f"{fmt}.{subject.profile}.hex", 32) == (closed, set(wrong) - closed), subject.name
+        wrong = set(runtime.failing_blocks(found, fmt, blocks, subject.profile))
+        in_kit = set(runtime.closed_blocks(found, fmt, blocks, sorted(wrong)))
+        closed, left_open = judge_hex(found, f"{fmt}.{subject.profile}.hex", 32)
+        assert in_kit <= closed, subject.name
+        assert closed | left_open == wrong, subject.name
+        assert all(blocks[i].get("o") for i in closed - in_kit), subject.name
         assert not closed or subject.kind is Kind.MUTANT, subject.name
+        assert judge_by_library(path, subject.profile, fmt, found) == closed, subject.name
         failed[subject.id] = closed
+        narrower += closed != in_kit
     assert len(failed) > 130
     assert failed["byte-wraps"]
+    assert narrower
+
+
+def judge_by_library(path: Path, rule: str, fmt: str, found: Sequence[tuple[Any, int]]) -> set[int]:
+    """The blocks that the scoreboard calls wrong."""
+    board = scoreboard.Scoreboard(path, rule, fmt)
+    return {i for i, (b, (codes, scale)) in enumerate(zip(chosen_blocks(fmt, 140), found, strict=True)) if not board.check(b["x"].tolist(), codes.tolist(), scale)}  # fmt: skip
+
+
+def build_kit_library(folder: Path) -> Path:
+    for name in ("mxspec_c99.h", "mxspec_dot.h", "mxspec_dpi.c"):
+        (folder / name).write_bytes(kit_files("hardware")[name])
+    subprocess.run(["gcc", "-std=c99", "-O1", "-shared", "-fPIC", folder / "mxspec_dpi.c", "-o", folder / "lib.so"], check=True)
+    return folder / "lib.so"
+
+
+@pytest.mark.parametrize("design", ["any codes of NaN blocks", "stuck at 55"])
+def test_kit_export_and_library_agree(tmp_path: Path, design: str) -> None:
+    """A right design that returns anything under the scale FF for a NaN fails nowhere; one that is stuck fails blocks at the lowest scale everywhere."""
+    fmt, rule, blocks = "mxfp8_e4m3", "mx-floor", chosen_blocks("mxfp8_e4m3", 140)
+    found = runtime.ask_blocks(mxspec_quantize, fmt, blocks)
+    if design == "stuck at 55":
+        changed = {i for i, (_, scale) in enumerate(found) if scale <= 1 and blocks[i]["p"] != "zero-block"}
+    else:
+        changed = {i for i, b in enumerate(blocks) if b["p"] == "nan"}
+    for i in changed:
+        found[i] = (np.full(32, 0x55, np.uint8), 0xFF if design != "stuck at 55" else found[i][1])
+    closed, left_open = judge_hex(found, f"{fmt}.{rule}.hex", 32)
+    wrong = changed if design == "stuck at 55" else set()
+    assert len(changed) > 5
+    assert (closed, left_open) == (wrong, set())
+    path = build_kit_library(tmp_path)
+    assert judge_by_library(path, rule, fmt, found) == wrong
+    if not wrong:
+        board = scoreboard.Scoreboard(path, rule, fmt)
+        assert all(board.check(b["x"].tolist(), codes.tolist(), scale) for b, (codes, scale) in zip(blocks, found, strict=True))
+        assert (board.name(), board.open) == (rule, 0)
+    # The export has a line for each line of the kit.
+    export(tmp_path, kind="readmemh", fmt=fmt, profile=rule)
+    exported, inputs = ((tmp_path / f"{fmt}-{rule}-{name}.mem").read_text("ascii").splitlines() for name in ("answers", "x"))
+    numbers = {line.partition("// ")[2]: n for n, line in enumerate(x for x in inputs if not x.startswith("//"))}
+    lines = {int(line, 16) for line in exported if not line.startswith("//")}
+    for word in read_hex(f"{fmt}.{rule}.hex"):
+        at = word >> 528 & 0xFFFF
+        assert word + (numbers[blocks[at]["i"]] - at << 528) in lines
+
+
+def mxspec_quantize(x: Any, fmt: str) -> tuple[Any, Any]:
+    made = mxspec.quantize(x, fmt, profile="mx-floor")
+    return made.codes, made.scales
 
 
 @pytest.mark.parametrize("fmt", ["mxfp4", "mxfp8_e4m3", "nvfp4"])
@@ -447,18 +504,15 @@ def test_readmem_files_say_what_they_find(tmp_path: Path, fmt: str) -> None:
     """The bins are those that the library of the kit counts; all of them are met."""
     head = kit_files("hardware")[f"{fmt}.x.hex"].decode("ascii").splitlines()[0]
     found = re.fullmatch(
-        rf"// {fmt}: (\d+) blocks, 12 of 12 bins, kills (\d+) of (\d+) mutants, (\d+) more where the answer is left open(?:; \d+ blocks that need .*)?",
+        rf"// {fmt}: (\d+) blocks, 12 of 12 bins, kills (\d+) of (\d+) mutants of quantizers, (\d+) more where the answer is left open; mistakes of calls.*",
         head,
     )
     assert found, head
     inputs = read_hex(f"{fmt}.x.hex")
     assert int(found[1]) == len(inputs)
     assert 50 < int(found[2]) < int(found[3])
-    for name in ("mxspec_c99.h", "mxspec_dot.h", "mxspec_dpi.c"):
-        (tmp_path / name).write_bytes(kit_files("hardware")[name])
-    subprocess.run(["gcc", "-std=c99", "-O1", "-shared", "-fPIC", tmp_path / "mxspec_dpi.c", "-o", tmp_path / "lib.so"], check=True)
     rule, k = ("nvfp4-te", 16) if fmt == "nvfp4" else ("mx-floor", 32)
-    library = scoreboard.Scoreboard(tmp_path / "lib.so", rule, fmt)
+    library = scoreboard.Scoreboard(build_kit_library(tmp_path), rule, fmt)
     for word in inputs:
         words, before = [word >> 32 * i & 0xFFFFFFFF for i in range(k)], library.bins()
         library.cover(words)
@@ -474,7 +528,9 @@ def test_the_index_says_what_the_files_hold() -> None:
     """Lines, bits and fields of every file; topics by ranges; the same in JSON and in Verilog."""
     index = json.loads(kit_files("hardware")["mxspec_index.json"])
     constants = dict(
-        re.findall(r"^localparam (?:\[\d+:0\] )?(\w+) = (.*);$", kit_files("hardware")["mxspec_index.vh"].decode("ascii"), re.MULTILINE)
+        re.findall(
+            r"^localparam (?:\[\d+:0\] )?(\w+) = (.*);(?: // .*)?$", kit_files("hardware")["mxspec_index.vh"].decode("ascii"), re.MULTILINE
+        )
     )
     assert set(index["files"]) == {name for name in kit_files("hardware") if name.endswith(".hex")}
     for name, file in index["files"].items():
@@ -483,7 +539,7 @@ def test_the_index_says_what_the_files_hold() -> None:
         covered = sorted(bit for f in file["fields"].values() for bit in range(f["low"], f["low"] + f["bits"] * f["count"]))
         assert covered == list(range(file["bits"]))
         stem = re.sub(r"\W", "_", name.removesuffix(".hex")).upper()
-        assert constants[f"{stem}_FILE"] == f'"{name}"'
+        assert constants[f"{stem}_FILE"] == f'`MXSPEC_FILE("{name}")'
         assert (constants[f"{stem}_LINES"], constants[f"{stem}_BITS"]) == (str(file["lines"]), str(file["bits"]))
         for field, place in file["fields"].items():
             key = f"{stem}_{re.sub(r'[^A-Z0-9]', '_', field.upper())}"

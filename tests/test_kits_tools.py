@@ -255,7 +255,7 @@ def test_a_unit_of_ones_own(
     """Every parameter against the definition in rationals."""
     board, block = boards["mxint8"], get_block("mxint8")
     unit = (group, fraction, aligned, output, normalised, -126, 9999, 0)
-    number = board._library.mxspec_define_unit(*unit)
+    number = board.define_unit(*unit)
     assert number == len(UNITS)
     a, b = wide_operands(block, 6, 2)
     values = [block_factor(*side, block) for side in (a, b)]
@@ -273,10 +273,11 @@ def test_a_unit_of_ones_own(
 @pytest.mark.parametrize("change", [{0: 0}, {0: 65}, {1: -1}, {1: 59}, {0: 64, 1: 54}, {2: 3}, {4: -1}, {3: 56}, {7: -1}])
 def test_a_unit_that_no_63_bits_hold_is_refused(boards: dict[str, scoreboard.Scoreboard], change: dict[int, int]) -> None:
     unit = [32, 25, 0, 23, 0, -126, 127, 0]
-    assert boards["mxint8"]._library.mxspec_define_unit(*unit) == len(UNITS)
+    assert boards["mxint8"].define_unit(*unit) == len(UNITS)
     for at, value in change.items():
         unit[at] = value
-    assert boards["mxint8"]._library.mxspec_define_unit(*unit) == -1
+    with pytest.raises(ValueError, match="no unit of "):
+        boards["mxint8"].define_unit(*unit)
 
 
 def test_a_sum_without_a_unit_is_refused(boards: dict[str, scoreboard.Scoreboard]) -> None:
@@ -301,6 +302,13 @@ def test_the_sums_of_a_file_are_the_units_and_tell_them_apart(boards: dict[str, 
     for unit in UNITS:
         assert [boards[fmt].dot(unit, *each) for each in operands] == sums[unit]
     assert len({tuple(column) for column in sums.values()}) == len(UNITS)
+    # A running sum that is limited to float32, in a unit that limits the result alone.
+    name = "fused-f25-16"
+    unit = list(next(values for unit, values in files.UNITS.items() if unit == name))
+    own = boards[fmt].define_unit(
+        *(["MX_CUT", "MX_NEAREST", "MX_STICKY"].index(v) if isinstance(v, str) else 127 if v == 9999 else v for v in unit)
+    )
+    assert ([boards[fmt].dot(own, *each) for each in operands] == sums[name]) == (fmt == "nvfp4")
 
 
 @pytest.mark.parametrize("fmt", ["mxfp8_e5m2", "mxint8", "nvfp4"])
@@ -352,6 +360,13 @@ def test_a_design_is_judged_by_the_lines_of_a_file(tmp_path: Path, text: str, ot
     (tmp_path / "design.v").write_text(design.replace(text, other), "ascii")
     row = hardware.simulate_readmem(tmp_path, 0, tmp_path / "design.v")
     assert (row["failed"] > 0, row["open"] > 0) == (failed, left_open), row
+
+
+@needs_icarus
+def test_a_bench_that_does_not_read_its_files_stops(tmp_path: Path, kit: Path) -> None:
+    (tmp_path / "mxspec_index.vh").write_bytes((kit / "mxspec_index.vh").read_bytes())
+    with pytest.raises(RuntimeError, match="were not read: name their folder by MXSPEC_DIR"):
+        hardware.simulate_readmem(tmp_path, 0)
 
 
 @pytest.mark.share(30)

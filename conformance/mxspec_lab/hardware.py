@@ -133,12 +133,20 @@ def simulate_cocotb(folder: Path, ties_away: int, python: str) -> dict[str, Any]
     }
     text = _run([python, "-c", script, folder / f"cocotb{ties_away}", QUANTIZER, str(ties_away)], folder, env)
     count = re.search(r"^TESTS (\d+) (\d+)$", text, re.MULTILINE)
-    said = re.search(r"(\d+) of (\d+) blocks differ; what was returned follows (.*?)(?:; first: (.*))?$", text, re.MULTILINE)
+    said = re.search(
+        r"(\d+) of (\d+) blocks are wrong, (\d+) differ where .*?; what was returned follows (.*?)(?:; first: (.*))?$", text, re.MULTILINE
+    )
     covered = re.search(r"covered: (.*)$", text, re.MULTILINE)
     if count is None or said is None or covered is None:
         raise RuntimeError(f"cocotb wrote no summary: {text[-800:]}")
     log = [line for line in _list_log(text, folder) if re.search(r" cocotb\.(regression|mxfp4_quantizer) +[^*]*$|AssertionError", line)]
-    found = {"passed": count.group(2) == "0", "blocks": int(said.group(2)), "failed": int(said.group(1)), "name": said.group(3)}
+    found = {
+        "passed": count.group(2) == "0",
+        "blocks": int(said.group(2)),
+        "failed": int(said.group(1)),
+        "open": int(said.group(3)),
+        "name": said.group(4),
+    }
     return found | {"covered": covered.group(1), "log": log}
 
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from mxspec.acceptance import low_end_rows, zero_row
 from mxspec.formats import BlockFormat, get_block
 from mxspec.profiles import Kind, find_profile
-from mxspec_vectors.cases import Answer, Codes, QuantizeCase, load_quantize_cases
+from mxspec_vectors.cases import Answer, QuantizeCase, load_quantize_cases
 from mxspec_vectors.files import vector_digest, write_files
-from mxspec_vectors.topics import Level, topic_level
+from mxspec_vectors.topics import TOPICS, Level, topic_level, topic_numbers
 
 KINDS = ("npz", "c", "readmemh")
 
@@ -64,11 +66,31 @@ def list_patterns(answer: Answer, fmt: BlockFormat, *, signs: bool) -> Iterator[
         codes[lanes] = mask[lanes] = np.bitwise_and.reduce([c for c in range(element.code_count) if element.is_nan(c)])
     if not signs and element.has_minus_zero:
         mask[codes & (element.sign_bit - 1) == 0] &= 0xFF ^ element.sign_bit
-    for scale, counting in list_ranges(int(answer.scale[0]), int(answer.scale_max[0])):
+    yield from _list_row(codes, mask, int(answer.scale[0]), int(answer.scale_max[0]))
+
+
+def _list_row(codes: npt.NDArray[Any], mask: npt.NDArray[Any], low: int, high: int) -> Iterator[Pattern]:
+    """One answer under any scale byte from low to high."""
+    for scale, counting in list_ranges(low, high):
         yield _join(codes, scale), _join(mask, counting)
 
 
-def _join(codes: Codes, scale: int) -> int:
+def list_legal(case: QuantizeCase, profile: str, fmt: BlockFormat) -> tuple[list[Pattern], list[Pattern]]:
+    """The patterns of right answers to a block, and those under which OCP leaves the answer open: anything for a NaN that the element has no
+    code for, and for infinities; the sign of zero; `low_end_rows`; zeros of NVFP4 under any scale."""
+    rules = find_profile(profile)
+    described, answers = rules.kind is not Kind.NORMATIVE, case.answers[profile]
+    signs = described or case.topic in ("zero-sign", "zero-block")
+    right = [p for a in answers for p in list_patterns(a, fmt, signs=signs)]
+    if topic_level(case.topic, "quantize", fmt.name, described=described) is Level.OPEN:
+        return right, [p for a in answers for p in list_patterns(a, fmt, signs=False)] if case.topic == "zero-sign" else [ANYTHING]
+    rows = low_end_rows(case.x.reshape(-1), fmt, rules, int(answers[0].scale[0]))
+    if case.topic == "zero-block" and fmt.has_tensor_scale and not described:
+        rows = (zero_row(fmt, 0x7E),)
+    return right, [p for row in rows for p in _list_row(np.array(row.codes), np.array(row.mask), row.scale, row.scale_max)]
+
+
+def _join(codes: npt.NDArray[Any], scale: int) -> int:
     return int.from_bytes(bytes([*codes.tolist(), scale]), "little")
 
 
@@ -132,6 +154,13 @@ def list_answers(rows: Iterable[tuple[Iterable[Pattern], Iterable[Pattern]]], k:
     return Memory(tuple(lines), fields, head)
 
 
+#: The head of index.vh.
+_HEAD = (
+    '// Topics have the same numbers in every index; for a second one in a module: `define MXSPEC_NO_TOPICS. +define+MXSPEC_DIR=\\"FOLDER\\": where files are.',
+    "`ifndef MXSPEC_FILE", "`ifdef MXSPEC_DIR", '`define MXSPEC_FILE(name) {`MXSPEC_DIR, "/", name}', "`else", "`define MXSPEC_FILE(name) name", "`endif", "`endif",
+)  # fmt: skip
+
+
 def write_index(files: Mapping[str, Memory], topics: Mapping[str, Sequence[str]], about: str) -> dict[str, str]:
     """What a bench has to know of files, as JSON (`index.json`) and as Verilog localparams (`index.vh`).
 
@@ -143,20 +172,22 @@ def write_index(files: Mapping[str, Memory], topics: Mapping[str, Sequence[str]]
         for name, file in files.items()
     }  # fmt: skip
     ranges = {name: _list_runs(each) for name, each in topics.items()}
-    numbers = {topic: i for i, topic in enumerate(sorted({t for each in topics.values() for t in each}))}
-    params = [("TOPIC_" + _constant(topic), str(i)) for topic, i in numbers.items()]
+    numbers = topic_numbers()
+    known = sorted({t for each in topics.values() for t in each}, key=numbers.__getitem__)
+    named = [f"localparam TOPIC_{_constant(topic)} = {numbers[topic]}; // {topic}: {TOPICS[topic]}" for topic in known]
+    params: list[tuple[str, str]] = []
     for name, file in files.items():
         stem = _constant(name.rpartition(".")[0])
-        params += [(f"{stem}_FILE", f'"{name}"'), (f"{stem}_LINES", str(len(file.lines))), (f"{stem}_BITS", str(file.bits))]
+        params += [(f"{stem}_FILE", f'`MXSPEC_FILE("{name}")'), (f"{stem}_LINES", str(len(file.lines))), (f"{stem}_BITS", str(file.bits))]
         for field, place in file.fields.items():
-            named = zip(("LOW", "BITS", "COUNT")[: 2 + (place[2] > 1)], place, strict=False)
-            params += [(f"{stem}_{_constant(field)}_{what}", str(at)) for what, at in named]
+            places = zip(("LOW", "BITS", "COUNT")[: 2 + (place[2] > 1)], place, strict=False)
+            params += [(f"{stem}_{_constant(field)}_{what}", str(at)) for what, at in places]
         if name in topics:
             digits = "".join(f"{numbers[t]:02x}" for t in reversed(topics[name]))
             params.append((f"[{4 * len(digits) - 1}:0] {stem}_TOPICS", f"{4 * len(digits)}'h{digits}"))
     document = {"schema": "mxspec-readmemh/1", "about": about, "files": listed, "topics": ranges}
     use = "Include it in a module. Of each file: FILE, LINES, BITS, fields of a line [LOW +: BITS], the topic of line i: TOPICS[8*i +: 8]."
-    header = [f"// {about}", f"// {use}"]
+    header = [f"// {about}", f"// {use}", *_HEAD, "`ifndef MXSPEC_NO_TOPICS", *named, "`endif"]
     return {
         "index.json": json.dumps(document, indent=1) + "\n",
         "index.vh": "\n".join([*header, *(f"localparam {name} = {value};" for name, value in params)]) + "\n",
@@ -174,13 +205,6 @@ def _list_runs(topics: Sequence[str]) -> dict[str, list[list[int]]]:
 
 def _constant(name: str) -> str:
     return re.sub(r"\W", "_", name).upper()
-
-
-def _list_legal(case: QuantizeCase, profile: str, fmt: BlockFormat) -> tuple[list[Pattern], list[Pattern]]:
-    described = find_profile(profile).kind is not Kind.NORMATIVE
-    signs = described or case.topic in ("zero-sign", "zero-block")
-    is_open = topic_level(case.topic, "quantize", fmt.name, described=described) is Level.OPEN
-    return [p for a in case.answers[profile] for p in list_patterns(a, fmt, signs=signs)], [ANYTHING] * is_open
 
 
 def _c_array(name: str, values: Any, c_type: str, digits: int) -> str:
@@ -217,12 +241,12 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
         files = {f"{stem}.h": text.encode("ascii")}
     else:
         block, rows = get_block(fmt), _list_rows(fmt, profile)
-        memories = {f"{stem}-x.mem": list_inputs(tables["x"].tolist(), about=[f"{about}: x, float32 bits"])}
+        memories = {f"{stem}-x.mem": list_inputs(tables["x"].tolist(), tables["ids"], [f"{about}: x, float32 bits"])}
         if block.has_tensor_scale:
             maxima = tuple(f"{word:08x}" for word in tables["tensor_amax"].tolist())
             note = f"{about}: tensor_amax, float32 bits; ffffffff where there is none"
             memories[f"{stem}-tensor_amax.mem"] = Memory(maxima, {"amax": (0, 32, 1)}, (note,))
-        legal = [_list_legal(case, profile, block) for case in rows]
+        legal = [list_legal(case, profile, block) for case in rows]
         memories[f"{stem}-answers.mem"] = list_answers(legal, block.k, [f"{about}: answers"])
         index = write_index(memories, {f"{stem}-x.mem": [case.topic for case in rows]}, about)
         files = {name: memory.text().encode("ascii") for name, memory in memories.items()}
@@ -232,5 +256,5 @@ def export(out: Path, *, kind: str, fmt: str, profile: str) -> list[Path]:
 
 
 __all__ = [
-    "ANYTHING", "KINDS", "Memory", "Pattern", "export", "list_answers", "list_inputs", "list_patterns", "list_ranges", "quantize_tables", "write_index",
+    "KINDS", "Memory", "Pattern", "export", "list_answers", "list_inputs", "list_legal", "quantize_tables", "write_index",
 ]  # fmt: skip

@@ -87,6 +87,17 @@ TOPICS: dict[str, str] = {
     "illegal-metadata": "nibbles that name no two positions in ascending order are refused, or read as they stand",
 }
 
+#: The topics of single blocks, in the order of their bits and numbers in files for hardware; a new one comes last.
+BLOCK_TOPICS = (
+    "exact", "tie-even", "below-tie", "above-tie", "overflow", "subnormal", "zero-sign", "zero-block", "nan", "inf", "scale-boundary", "scale-clamp",
+)  # fmt: skip
+
+
+def topic_numbers() -> dict[str, int]:
+    """Topic -> its number in files for hardware: `BLOCK_TOPICS`, then all others in the order of `TOPICS`."""
+    return {topic: i for i, topic in enumerate(dict.fromkeys((*BLOCK_TOPICS, *TOPICS)))}
+
+
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
 _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 #: Topics that OCP MX v1.0 leaves to the implementation, of any format.

@@ -1,5 +1,5 @@
 // Compares a quantizer with the blocks of `mxspec kit hardware`; any Verilog simulator.
-// iverilog -I FOLDER_OF_THE_KIT tb_readmem.v mxfp4_quantizer.v && cd FOLDER_OF_THE_KIT && vvp a.out
+// iverilog -I FOLDER_OF_THE_KIT -DMXSPEC_DIR='"FOLDER_OF_THE_KIT"' -o readmem.vvp tb_readmem.v mxfp4_quantizer.v && vvp readmem.vvp
 // Names, lines and fields are those of the kit's index; for another rule put its name in place of MX_FLOOR.
 `timescale 1ns / 1ns
 module tb_readmem;
@@ -20,6 +20,8 @@ module tb_readmem;
   initial begin
     $readmemh(MXFP4_X_FILE, inputs);
     $readmemh(MXFP4_MX_FLOOR_FILE, answers);
+    if ((inputs[0] != 0 && answers[0] != 0) !== 1'b1) // x where a file was not read, 0 in some simulators
+      $fatal(1, "%0s or its answers were not read: name their folder by MXSPEC_DIR", MXFP4_X_FILE);
     failed = 0;
     left_open = 0;
     line = 0;

@@ -2,21 +2,22 @@
  *
  * A step adds up to `group` exact products and the running sum: each is rounded to a multiple of 2^(e - fraction), e the largest of their exponents;
  * these are added exactly, and the sum is rounded to `output` bits below its leading one. The exponent of a product is that of its operands as
- * hardware sees it: a subnormal has the smallest one of its format. Products that are zero take no part. No sum is -0. */
+ * hardware sees it: a subnormal has the smallest one of its format. Products that are zero take no part. No sum is -0.
+ * The scale byte 00 of E8M0, 2^-127, is aligned as if it were a subnormal float32, by the exponent -126: so does mxspec.dot; no chip was measured there. */
 #ifndef MXSPEC_DOT_H
 #define MXSPEC_DOT_H
 #include "mxspec_c99.h"
 
-enum { MX_CUT, MX_NEAREST, MX_STICKY }; /* toward zero; to nearest even; the last bit stands for what is below: with room for both, nothing is lost */
+enum { MX_CUT, MX_NEAREST, MX_STICKY }; /* toward zero; to nearest even; toward zero, and the last bit set if anything was cut */
 typedef struct {
   const char *name;
-  int group;      /* products in a step, 1 to 64; group + 1 is at most 2^(59 - fraction) */
-  int fraction;   /* bits kept below the largest exponent */
+  int group;      /* products in a step, 1 to 64; group + 1 is at most 2^(59 - fraction), as 63 bits hold their sum */
+  int fraction;   /* bits kept below the largest exponent: right of the binary point; the leading one, and one above it for products from 2 up, are not counted */
   int aligned;    /* how addends are rounded */
-  int output;     /* bits of the running sum below its leading one, up to 55 */
+  int output;     /* bits of the running sum below its leading one, at most 55; 23: as float32 */
   int normalised; /* how the sum of a step is rounded */
   int least;      /* its smallest normal exponent */
-  int most;       /* its largest one: beyond it is infinite */
+  int most;       /* its largest one: a sum beyond it is infinite after each step; 9999: only the result is, as float32 */
   int promoted;   /* after so many products the sum goes to a float32 sum, and starts again; 0: never */
 } mx_unit;
 

@@ -34,13 +34,6 @@ unsigned mxspec_expect(int row, const uint32_t *x, uint32_t tensor_scale, uint32
   return scale;
 }
 
-static int mx_differences(const mx_rules *r, const uint32_t *x, uint32_t tensor_scale, const uint32_t *codes, unsigned scale) {
-  uint8_t own[32];
-  int i, wrong = mx_answer(r, x, tensor_scale, own) != scale;
-  for (i = 0; i < r->k; i++) wrong += own[i] != (codes[i / 4] >> 8 * (i % 4) & 255);
-  return wrong;
-}
-
 static int mx_is_related(const mx_rules *a, const mx_rules *b) {
   return a->element == b->element && a->scale == b->scale && a->k == b->k && a->tensor == b->tensor && !a->error && !a->spills && !a->half_floor;
 }
@@ -52,9 +45,67 @@ static int mx_is_described(const mx_rules *r) {
   return *at == '/';
 }
 
-/* How many lanes differ from a profile, and one if the scale does; what would explain the block is kept for mxspec_name(). */
+enum { MX_RIGHT, MX_OPEN, MX_WRONG };
+
+/* A code with negative zero made positive. */
+static int mx_fold(const mx_rules *r, int code) { return r->element->e && code == 1 << (r->element->e + r->element->m) ? 0 : code; }
+
+static int mx_is_nan_code(const mx_scalar *f, int code) { return mx_value(code, f).kind == MX_NAN; }
+
+/* Whether codes are those of the profile under a scale, the sign of zero left out. */
+static int mx_fits(const mx_rules *r, const uint32_t *x, unsigned scale, const uint8_t *codes) {
+  mx_env v;
+  int i;
+  mx_bind(r, 0, &v), v.sf = mx_value((int)scale, r->scale);
+  for (i = 0; i < r->k; i++) {
+    mx_real given = mx_f32(x[i]);
+    v.x = r->flush ? mx_flush(given) : given;
+    if (mx_fold(r, mx_element(r, r->scaled(&v), v.x, 0)) != mx_fold(r, codes[i])) return 0;
+  }
+  return 1;
+}
+
+/* Whether int8 may be -128 where the profile gives -127: from -127.5 / 64 down. */
+static int mx_may_be_lowest(const mx_rules *r, uint32_t x, unsigned scale) {
+  mx_env v;
+  mx_bind(r, 0, &v), v.sf = mx_value((int)scale, r->scale), v.x = mx_f32(x);
+  return mx_compare_magnitudes(r->scaled(&v), mx_make(MX_FINITE, 0, 255, -7)) >= 0;
+}
+
+/* What is to be said of a block by a profile: OCP leaves a choice for NaN, infinities, zeros, the sign of zero and the lowest scale, and lets int8 keep -128.
+ * A profile of a library leaves none. */
+static int mx_verdict(const mx_rules *r, const uint32_t *x, uint32_t tensor_scale, const uint8_t *codes, unsigned scale) {
+  uint8_t own[32], rest_codes[32];
+  uint32_t rest[32], magnitude, any = 0;
+  unsigned byte = mx_answer(r, x, tensor_scale, own);
+  int i, lost = mx_value((int)scale, r->scale).kind == MX_NAN, nan = 0, inf = 0, kept = 1, zeros = 1, exact = scale == byte, equal = exact, lowest = exact, mx = r->scale->m == 0;
+  for (i = 0; i < r->k; i++) {
+    magnitude = x[i] & 0x7FFFFFFF, any |= magnitude, nan |= magnitude > 0x7F800000, inf |= magnitude == 0x7F800000;
+    rest[i] = magnitude > 0x7F800000 ? 0 : x[i], rest_codes[i] = magnitude > 0x7F800000 ? 0 : codes[i];
+    kept &= magnitude <= 0x7F800000 || mx_is_nan_code(r->element, codes[i]);
+    exact &= codes[i] == own[i], equal &= mx_fold(r, codes[i]) == mx_fold(r, own[i]), zeros &= !mx_fold(r, codes[i]);
+    lowest &= codes[i] == own[i] || (!r->element->e && codes[i] == 0x80 && own[i] == 0x81 && mx_may_be_lowest(r, x[i], byte));
+  }
+  if (exact) return MX_RIGHT;
+  if (mx_is_described(r)) return MX_WRONG;
+  if (r->tensor && (tensor_scale & 0x7FFFFFFF) >= 0x7F800000) return MX_OPEN;
+  if (nan || inf) {
+    if (mx && lost) return MX_RIGHT;
+    if (!nan || !mx || !r->element->nan) return MX_OPEN;
+    return kept ? mx_verdict(r, rest, tensor_scale, rest_codes, scale) : MX_WRONG;
+  }
+  if (!any) return !zeros || lost || (!mx && scale > 0x7E) ? MX_WRONG : mx ? MX_RIGHT : MX_OPEN;
+  if (lowest) return MX_RIGHT;
+  if (equal || (mx && byte == 0 && ((zeros && scale <= 0x7F) || (scale == 1 && mx_fits(r, x, 1, codes))))) return MX_OPEN;
+  return MX_WRONG;
+}
+
+/* 0: a block is right; 1: it differs where OCP leaves the answer open; 2: it is wrong. What would explain the block is kept for mxspec_name(): only
+ * a wrong one excludes a rule. */
 int mxspec_judge(int row, const uint32_t *x, uint32_t tensor_scale, const uint32_t *codes, unsigned scale) {
+  uint8_t given[32];
   int i, rounding, flush;
+  for (i = 0; i < mx_all[row].k; i++) given[i] = (uint8_t)(codes[i / 4] >> 8 * (i % 4));
   mx_judged++;
   for (i = 0; i < MX_ROWS; i++)
     for (rounding = 0; rounding < MX_ROUNDINGS && mx_is_related(&mx_all[i], &mx_all[row]); rounding++)
@@ -63,9 +114,9 @@ int mxspec_judge(int row, const uint32_t *x, uint32_t tensor_scale, const uint32
         if (mx_excluded[i][rounding][flush]) continue;
         r.round_codes[0] = r.round_codes[1] = rounding;
         r.flush |= flush;
-        mx_excluded[i][rounding][flush] = mx_differences(&r, x, tensor_scale, codes, scale) != 0;
+        mx_excluded[i][rounding][flush] = mx_verdict(&r, x, tensor_scale, given, scale) == MX_WRONG;
       }
-  return mx_differences(&mx_all[row], x, tensor_scale, codes, scale);
+  return mx_verdict(&mx_all[row], x, tensor_scale, given, scale);
 }
 
 /* The rule, and the mistake in it, that explains all blocks judged since the last mxspec_reset(). */

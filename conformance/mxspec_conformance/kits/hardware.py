@@ -8,13 +8,9 @@ from pathlib import Path
 import mxspec
 from mxspec.dot import ACCUMULATORS
 from mxspec.formats import get_block
-from mxspec_vectors.topics import TOPICS
+from mxspec_vectors.topics import BLOCK_TOPICS, TOPICS
 
 _FOLDER = Path(__file__).parent
-#: The topics of single blocks, in the order of their bits.
-BLOCK_TOPICS = (
-    "exact", "tie-even", "below-tie", "above-tie", "overflow", "subnormal", "zero-sign", "zero-block", "nan", "inf", "scale-boundary", "scale-clamp",
-)  # fmt: skip
 #: Units of mxspec_dot.h -> what `mx_unit` holds of it. `mxspec.dot.simulate_product` sets no largest number to the sums of groups.
 UNITS: dict[str, tuple[int | str, ...]] = {
     **{a.name: (a.group, a.fraction, "MX_CUT", a.output_fraction, "MX_CUT", a.least, 9999, a.promoted) for a in ACCUMULATORS.values() if a.group},
@@ -31,6 +27,7 @@ _PACKAGE = """// The profiles by DPI-C, and coverage. Link mxspec_dpi.c. Code: A
 package mxspec_pkg;
   import "DPI-C" function int mxspec_find(input string profile, input string format, input int with_tensor_scale);
   import "DPI-C" function int unsigned mxspec_expect(input int row, input bit [1023:0] x, input int unsigned tensor_scale, output bit [255:0] codes);
+  // MXSPEC_RIGHT, MXSPEC_OPEN: differs where OCP leaves the answer open, or MXSPEC_WRONG.
   import "DPI-C" function int mxspec_judge(input int row, input bit [1023:0] x, input int unsigned tensor_scale, input bit [255:0] codes, input int unsigned scale);
   import "DPI-C" function string mxspec_name(input int row);
   import "DPI-C" function void mxspec_reset();
@@ -44,6 +41,9 @@ package mxspec_pkg;
   import "DPI-C" function int mxspec_define_unit(input int group, input int fraction, input int aligned, input int out, input int normalised, input int least, input int most, input int promoted);
   import "DPI-C" function int unsigned mxspec_dot(input int unit, input int a, input int b, input int k, input bit [2047:0] a_codes, input bit [127:0] a_scales, input bit [2047:0] b_codes, input bit [127:0] b_scales);
 
+  parameter int MXSPEC_RIGHT = 0, MXSPEC_OPEN = 1, MXSPEC_WRONG = 2;
+  parameter int MX_CUT = 0, MX_NEAREST = 1, MX_STICKY = 2; // of mxspec_define_unit
+  // Topics, as TOPIC_* of the index.
 {parameters}
 
 `ifdef VERILATOR // no covergroups before 5.050; +define+MXSPEC_COVERAGE where yours has them

@@ -18,7 +18,8 @@ def read_blocks(path: str | Path) -> list[list[int]]:
 
 
 class Scoreboard:
-    """Compares what a design returned with a profile.
+    """Compares what a design returned with a profile. The library keeps the counts of all blocks: a new board starts them anew for every board on
+    the same file; load a copy of the file for a second board at the same time.
 
     library: path of the shared library. tensor_scale: float32 bits, in the profile's own kind; None for the one-level form.
 
@@ -37,23 +38,25 @@ class Scoreboard:
         self._tensor = ctypes.c_uint32(tensor_scale or 0)
         self._library.mxspec_reset()
         self.blocks = 0
-        self.failed = 0
+        #: Blocks that are wrong, and those that differ where OCP leaves the answer open.
+        self.failed = self.open = 0
         self.first = ""
 
     def check(self, x: Sequence[int], codes: Sequence[int], scale: int) -> bool:
-        """Whether a block is right. x: float32 words; codes: one number a lane; scale: the byte."""
+        """Whether a block is not wrong. x: float32 words; codes: one number a lane; scale: the byte."""
         words = (ctypes.c_uint32 * len(x))(*x)
         packed = bytes(codes).ljust(4 * -(-len(codes) // 4), b"\0")
         given = (ctypes.c_uint32 * (len(packed) // 4)).from_buffer_copy(packed)
-        wrong = self._library.mxspec_judge(self._row, words, self._tensor, given, ctypes.c_uint32(scale))
+        verdict = self._library.mxspec_judge(self._row, words, self._tensor, given, ctypes.c_uint32(scale))
         self.cover(x)
-        if wrong and not self.failed:
+        if verdict == 2 and not self.failed:
             wanted = (ctypes.c_uint32 * len(given))()
             byte = self._library.mxspec_expect(self._row, words, self._tensor, wanted)
             self.first = _describe(x, bytes(wanted), byte, codes, scale)
         self.blocks += 1
-        self.failed += bool(wrong)
-        return not wrong
+        self.failed += verdict == 2
+        self.open += verdict == 1
+        return bool(verdict != 2)
 
     def cover(self, x: Sequence[int]) -> None:
         """Count the bins that a block fills; `check` does so, too."""
@@ -74,8 +77,23 @@ class Scoreboard:
             found[name] = self._library.mxspec_hits(len(found))
         return found
 
+    def define_unit(
+        self, group: int, fraction: int, aligned: int, output: int, normalised: int, least: int, most: int, promoted: int = 0
+    ) -> int:
+        """The number of a unit with the parameters of `mx_unit` in mxspec_dot.h, for `dot`, until others are given. aligned, normalised: 0 cut,
+        1 to nearest even, 2 sticky.
+
+        Raises ValueError for one whose sums 63 bits do not hold.
+        """
+        number: int = self._library.mxspec_define_unit(group, fraction, aligned, output, normalised, least, most, promoted)
+        if number < 0:
+            raise ValueError(
+                f"no unit of {group} products with {fraction} bits; group + 1 is at most 2^(59 - fraction) and 65, output at most 55, roundings 0 to 2"
+            )
+        return number
+
     def dot(self, unit: int | str, a_codes: Sequence[int], a_scales: Sequence[int], b_codes: Sequence[int], b_scales: Sequence[int]) -> int:
-        """The float32 bits of a sum of up to 256 products in this format by a unit of mxspec_dot.h, or the one that `mxspec_define_unit` returned.
+        """The float32 bits of a sum of up to 256 products in this format by a unit of mxspec_dot.h, or the one that `define_unit` returned.
 
         Raises ValueError for an unknown unit, or more products.
         """
@@ -95,7 +113,7 @@ class Scoreboard:
 
     def summary(self) -> str:
         """One line for a log."""
-        text = f"{self.failed} of {self.blocks} blocks differ; what was returned follows {self.name()}"
+        text = f"{self.failed} of {self.blocks} blocks are wrong, {self.open} differ where the answer is open; what was returned follows {self.name()}"
         return f"{text}; first: {self.first}" if self.failed else text
 
 
@@ -107,6 +125,8 @@ def _describe(x: Sequence[int], wanted: bytes, byte: int, codes: Sequence[int], 
 
 
 if __name__ == "__main__":  # LIBRARY PROFILE FORMAT FORMAT.x.hex: what a file of blocks covers, and the bins that it leaves empty
+    if len(sys.argv) != 5:
+        sys.exit(f"use: python {sys.argv[0]} libmxspec.so PROFILE FORMAT FORMAT.x.hex; the library: {__doc__.splitlines()[2]}")
     library, profile, fmt, file = sys.argv[1:]
     board = Scoreboard(library, profile, fmt)
     for block in read_blocks(file):

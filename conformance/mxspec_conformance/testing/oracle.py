@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec import BlockTensor, TensorScale
-from mxspec.acceptance import flag_nan, flag_nan_codes, fold_zeros, legal_rows
+from mxspec.acceptance import flag_nan, flag_nan_codes, fold_zeros, legal_rows, low_end_rows
 from mxspec.adjacent import register_named
 from mxspec.dot import DEFAULT_ACCUMULATOR, OUTPUTS, Epilogue, allow_outputs, block_factor, get_accumulator, sum_products
 from mxspec.elements import as_float32, check_codes
@@ -206,13 +206,7 @@ class Oracle:
         zeros = not fold[codes].any() and not nan_scale
         if not x.any():  # no text fixes the scale of zeros; under float32 scales 0 / 0 may make them NaN
             return zeros and (profile.kind is Kind.NORMATIVE or (self.fmt.scale == F32 and bool(is_nan[want].all())))
-        if profile.kind is not Kind.NORMATIVE or not self.fmt.is_mx or want_scale:
-            return False
-        # Of a scale of 2^-127 or less OCP does not say whether the next one, or zeros, take its place.
-        return zeros or (scale == 1 and not (fold[codes] != fold[self._under(x, scale)]).any())
-
-    def _under(self, x: npt.NDArray[np.float32], scale: int) -> Array:
-        return mxspec.quantize(x, self.fmt, profile=self.profile, scales=np.array([scale], np.uint8)).codes
+        return any(row.matches(scale, codes, is_nan) for row in low_end_rows(x, self.fmt, profile, want_scale))
 
 
 def _unpack(stored: object, layout: str, fmt: ScalarFormat, shape: tuple[int, int]) -> Array:
