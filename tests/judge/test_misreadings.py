@@ -221,8 +221,8 @@ PRODUCTS: dict[str, tuple[Callable[[Any, Any, Any], Any], str, str]] = {
     ),
     "scales first": (
         lambda q, sf, g: q * (g * sf), "nvfp4-paper",
-        "as comfy-kitchen-0.2/nvfp4/eager (element * (tensor scale * block scale), each result rounded to float32); "
-        "nvfp4-paper: (element * block scale) * tensor scale, each result rounded to float32",
+        "as comfy-kitchen-0.2/nvfp4/eager (it computes element * (tensor scale * block scale), each result rounded to float32; "
+        "nvfp4-paper: (element * block scale) * tensor scale, each result rounded to float32)",
     ),
     "tensor scale last": (lambda q, sf, g: (q * sf) * g, "nvfp4-decode", ""),
 }  # fmt: skip

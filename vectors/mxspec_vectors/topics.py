@@ -271,10 +271,15 @@ def _is_ocp(fmt: str) -> bool:
 
 
 def _keeps_nan(operation: str, fmt: str) -> bool:
-    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in a block."""
+    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone, in an MX block or under a float32 scale."""
     if operation in ("encode", "stochastic"):
         return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
-    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].element.nan_code is not None
+    return (
+        operation == "quantize"
+        and fmt in BLOCKS
+        and (BLOCKS[fmt].is_ocp or BLOCKS[fmt].scale.bits > 8)
+        and BLOCKS[fmt].element.nan_code is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)
