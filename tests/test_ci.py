@@ -312,3 +312,24 @@ def test_a_commit_is_changed_where_a_module_of_the_target_is(tmp_path: Path) -> 
     write_kernel(tmp_path, WRONG)
     assert describe_git(tmp_path / "k.py", loaded)["git"]["changed"] is True
     assert describe_git(tmp_path / "k.py")["git"]["changed"] is False
+
+
+def test_shards_are_the_whole(tmp_path: Path) -> None:
+    """Each requirement in one of them, with its verdict; an empty one is an error."""
+    formats = ["mxfp4", "mxfp8_e4m3", "mxint8"]
+    write_kernel(tmp_path, kernel=KERNEL.replace("['mxfp4']", repr(formats)))
+    only = ("--only", "quantize/*/mixture", "--only", "quantize/*/exact")
+    found = []
+    for name, part in (("whole", ()), ("one", ("--shard", "1/2")), ("two", ("--shard", "2/2"))):
+        code, said = run(tmp_path, "k.py", "--quick", *only, *part, "--json", f"{name}.json")
+        assert code == 0, said
+        report = read_report(json.loads((tmp_path / f"{name}.json").read_bytes()))
+        found.append({r.id: r.verdict for r in report.requirements})
+    whole, one, two = found
+    assert whole == one | two
+    assert {name.split("/")[1] for name in one} == {"mxfp4", "mxint8"}
+    assert {name.split("/")[1] for name in two} == {"mxfp8_e4m3"}
+    code, said = run(tmp_path, "k.py", "--ci", "--shard", "4/4")
+    assert (code, "shard 4/4 is empty; use fewer shards" in " ".join(said.split())) == (2, True), said
+    assert (tmp_path / "mxspec-junit-4.xml").exists()
+    assert run(tmp_path, "k.py", "--shard", "3/2")[0] == 2

@@ -27,6 +27,7 @@ from mxspec_conformance.cli.parameters import (
     TARGET,
     FileCommand,
     need_jinja2,
+    read_shard,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
 from mxspec_conformance.judge.wanted import Wanted, list_not_judged
@@ -55,6 +56,13 @@ if TYPE_CHECKING:
     "--ci",
     is_flag=True,
     help="For CI: --quick unless --full, cached while nothing changes; JUnit, annotations on GitHub, exit code 2 for whatever was not judged.",
+)
+@click.option(
+    "--shard",
+    default="1/1",
+    callback=read_shard,
+    metavar="I/N",
+    help="Only every N-th format, layout and product, from the I-th on; see docs/reports.md.",
 )
 @click.option("--no-cache", is_flag=True, help="With --ci: judge again, whatever an earlier run has kept.")
 @click.option(
@@ -99,6 +107,7 @@ def check(
     globs: tuple[str, ...],
     quick: bool | None,
     ci: bool,
+    shard: tuple[int, int],
     no_cache: bool,
     level: str,
     baseline_file: Path | None,
@@ -138,7 +147,7 @@ def check(
 
     today = datetime.now(timezone.utc).date()
     if ci:
-        quick, junit = quick is not False, junit or Path("mxspec-junit.xml")
+        quick, junit = quick is not False, junit or Path("mxspec-junit.xml" if shard == (1, 1) else f"mxspec-junit-{shard[0]}.xml")
     total_timeout = total_timeout or (300.0 if ci and quick else TOTAL_SECONDS)
     give_up = partial(_give_up, targets=targets, junit=junit if ci else None, waiver_file=waiver_file, err=str(json_file) == "-")
     if missing_calls is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
@@ -155,7 +164,7 @@ def check(
         fail("a list of ids is of one target; run `mxspec check` for each, with a list of its own")
     if not all(map(str.strip, globs)):
         fail("--only is empty; name requirements, such as 'quantize/mxfp4/*', or leave it out to judge all")
-    only, partial_run = " ".join(globs) or None, bool(globs or formats)
+    only, partial_run = " ".join(globs) or None, bool(globs or formats or shard != (1, 1))
     reports: list[Report] = []
     lost: list[str] = []
     memory: Memory | None = None
@@ -167,7 +176,7 @@ def check(
         options = {
             "quick": quick, "profile": profile, "formats": formats, "globs": globs, "level": level, "data": data_files, "in_process": in_process,
             "timeouts": (timeout, total_timeout), "day": today if waiver_file is not None else None, "waivers": waiver_file,
-            "baseline": baseline_file,
+            "baseline": baseline_file, "shard": shard,
         }  # fmt: skip
         memory = open_memory(targets, options, tuple(p for p in (waiver_file, baseline_file, *data_files) if p is not None), outputs)
     paths = {"html": html, "junit": junit, "markdown": markdown, "badge": badge}
@@ -186,7 +195,7 @@ def check(
         with show_progress(f"judging {', '.join(targets)}") as progress:
             judged = check_several(
                 opened, jobs, profile=judged_by, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
-                total_timeout=total_timeout, quick=bool(quick), data=data, progress=progress, begun=begun.append,
+                total_timeout=total_timeout, quick=bool(quick), shard=shard, data=data, progress=progress, begun=begun.append,
                 **({} if memory is None else {"loaded": memory.learn}),
             )  # fmt: skip
             for each in judged:
@@ -214,6 +223,8 @@ def check(
     if not reports:
         give_up(lost)
     for report in reports:
+        if (part := report.details.get("shard")) and not part["names"]:
+            lost.append(f"{report.target['name']}: shard {part['part']} is empty; use fewer shards")
         for wanted in Wanted(only).list_each():
             own = [r for r in report.requirements if wanted.fits(r.id)]
             if all(r.verdict is Verdict.UNSUPPORTED for r in own):

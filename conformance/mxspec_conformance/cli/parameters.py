@@ -203,3 +203,19 @@ def campaign_options(timeout: float, about_state: str) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """I/N as two numbers.
+
+    Raises ValueError for anything else.
+    """
+    share, slash, shares = text.partition("/")
+    if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
+        raise ValueError(f"--shard {text!r} is not I/N with 1 <= I <= N, such as 2/8")
+    return int(share), int(shares)
+
+
+def read_shard(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
+    """`parse_shard` for an option."""
+    return parse_shard(value)

@@ -29,10 +29,14 @@ class Wanted:
     only: str | None = None
     #: Whether those that no profile decides are.
     calls: bool = True
+    #: The formats, elements, layouts and products of a shard; None: all.
+    names: frozenset[str] | None = None
 
     def fits(self, requirement: str) -> bool:
         """Whether one is, by its id."""
         if not self.calls and requirement.rpartition("/")[2] in OF_CALLS:
+            return False
+        if self.names is not None and requirement.split("/")[1] not in self.names:
             return False
         return self.only is None or any(fnmatchcase(requirement, glob) for glob in self.only.split())
 
@@ -42,7 +46,7 @@ class Wanted:
 
     def any_of(self, operation: str, name: str, topics: Iterable[str] = tuple(TOPICS)) -> bool:
         """Whether one of these topics is, of an operation and a format, element or layout."""
-        everything = self.calls and self.only is None
+        everything = self.calls and self.only is None and self.names is None
         return everything or any(self.fits(f"{operation}/{name}/{topic}") for topic in topics)
 
     def explain_nothing(self, offered: Iterable[str] = ()) -> str:
@@ -92,6 +96,8 @@ def list_not_judged(report: Report, formats: Sequence[str], *, whole: bool, near
         if whole and not formats
         else []
     )
+    if shard := report.details.get("shard"):
+        formats, listed = ([one for one in some if one in shard["names"]] for some in (formats, listed))
     for each in (*formats, *listed):
         own = [r for r in report.requirements if r.format == each or any(f"{side}-".startswith(f"{each}-") for side in r.format.split("@"))]
         if (own or whole) and all(r.verdict is Verdict.UNSUPPORTED for r in own):
