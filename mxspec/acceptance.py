@@ -188,6 +188,28 @@ def legal_rows(
     return (canonical,) if other is None else (canonical, other)
 
 
+def low_end_rows(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: Profile, scale: int) -> tuple[LegalRow, ...]:
+    """Answers for a block [k] that OCP leaves open next to the profile's, where that has the lowest scale, 2^-127, which float32 holds as a
+    subnormal alone: the next scale with the codes under it, and zeros under a scale of one or less. The sign of zero does not count."""
+    if profile.kind is not Kind.NORMATIVE or not fmt.is_mx or scale or not x.any() or not np.isfinite(x).all():
+        return ()
+    _, codes = quantize_rows(x[None, :], fmt, profile, profile.steps(with_tensor_scale=False), {}, scales=np.array([[1]], np.uint8))
+    under = fold_zeros(fmt.element)[codes[0]]
+    return (replace(exact_row(1, under), mask=_mask_zeros(under, fmt)), zero_row(fmt, 0x7F))
+
+
+def zero_row(fmt: BlockFormat, scale_max: int) -> LegalRow:
+    """Zeros of either sign under any scale byte up to one."""
+    zeros = np.zeros(fmt.k, np.uint8)
+    return replace(exact_row(0, zeros), scale_max=scale_max, mask=_mask_zeros(zeros, fmt))
+
+
+def _mask_zeros(codes: Codes, fmt: BlockFormat) -> tuple[int, ...]:
+    """Every bit but the sign of zeros."""
+    sign = fmt.element.sign_bit if fmt.element.has_minus_zero else 0
+    return tuple(0xFF if code else 0xFF ^ sign for code in codes.tolist())
+
+
 def _rows_beside_nan(x: npt.NDArray[np.float32], fmt: BlockFormat, profile: Profile) -> Iterator[LegalRow]:
     """The legal answers for what remains of a block without its NaN lanes, these any NaN of the element."""
     steps = profile.steps(with_tensor_scale=False)

@@ -20,7 +20,7 @@ M        the element's largest value
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
@@ -333,3 +333,21 @@ def substitute(expr: Expr, replacements: dict[Leaf, Expr]) -> Expr:
         left, right, then, otherwise = (substitute(e, replacements) for e in children(expr))
         return Choose(left, expr.test, right, then, otherwise)
     return expr
+
+
+_INFIX = (Op.ADD, Op.SUB, Op.MUL, Op.DIV)
+_ROUNDED_TO = {
+    Domain.EXACT: "exact", Domain.F32: "rounded to float32", Domain.F32_FTZ: "rounded to float32 without subnormals",
+    Domain.BF16: "rounded to bfloat16", Domain.F16: "rounded to float16", Domain.RCP_APPROX: "as the chip approximates 1 / x",
+}  # fmt: skip
+
+
+def put_in_words(expr: Expr, names: Mapping[str, str]) -> str:
+    """An expression for people: `1 / (448 / amax), each result rounded to float32`; names: leaf -> what is printed for it."""
+    rounded = [e.domain for e in walk(expr) if isinstance(e, Apply) and e.op in (*_INFIX, Op.ROUND, Op.RCP)]
+    text = str(substitute(expr, {Leaf(name): Leaf(words) for name, words in names.items()}))
+    for domain in sorted(Domain, key=len, reverse=True):
+        text = text.replace(f"_{domain.value}", "")
+    text = text[1:-1] if isinstance(expr, Choose) or (isinstance(expr, Apply) and expr.op in _INFIX) else text
+    each = "each result " if len(rounded) > 1 else ""
+    return f"{text}, {each}{' or '.join(_ROUNDED_TO[d] for d in dict.fromkeys(rounded))}" if rounded else text

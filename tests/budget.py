@@ -26,14 +26,20 @@ class Budget:
 
 
 BUDGETS = (
-    Budget("mxspec", 24_702, 25_809, 20_000),
-    Budget("vectors", 6_928, 7_084, 5_000),
-    Budget("conformance", 80_193, 85_318, 46_000),
-    Budget("conformance/mxspec_conformance/judge", 18_164, 22_118, 9_000),
+    Budget("mxspec", 24_702, 25_879, 20_000),
+    Budget("vectors", 6_928, 7_205, 5_000),
+    Budget("conformance", 80_193, 86_788, 46_000),
+    Budget("conformance/mxspec_conformance/judge", 18_164, 22_401, 9_000),
     Budget("conformance/mxspec_conformance/adapters", 4_412, 4_856, 3_800),
+<<<<<<< HEAD
     Budget("conformance/mxspec_lab", 18_222, 14_653, 6_000),
     Budget("gpu", 7_888, 8_124, 6_500),
     Budget("tests", 66_954, 80_372, 40_000),
+=======
+    Budget("conformance/mxspec_lab", 18_222, 14_744, 6_000),
+    Budget("gpu", 7_888, 8_012, 6_500),
+    Budget("tests", 66_954, 81_219, 40_000),
+>>>>>>> main
 )
 
 

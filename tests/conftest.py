@@ -26,6 +26,9 @@ from tests import once, seconds
 from tests.few_calls import ask_few_calls
 from tests.support import seed
 
+#: Formats that are registered before a test is.
+_BUILT_IN = {*formats._blocks, *formats._scales, *formats._elements}
+
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
 
 #: Examples of each property; `make test-deep` draws more.
@@ -81,6 +84,10 @@ def restored_registry() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what is long, before tests are chosen by their marks; of the long ones leaves those that this seed does not draw."""
+    if more := {*formats._blocks, *formats._scales, *formats._elements} - _BUILT_IN:
+        raise pytest.UsageError(
+            f"importing the tests has registered {', '.join(sorted(more))}, for every test: register in a test, which undoes it"
+        )
     config.stash[seconds.COLLECTED] = set(seconds.group(items))
     quick = set(map(id, seconds.list_quick(items, seconds.read_seconds())))
     rest = [item for item in items if id(item) not in quick]

@@ -218,6 +218,21 @@ def scatter_by_order(out: Array, call: Call) -> Array:
     return out[order][order]
 
 
+def write_tiles(out: Array, call: Call, tile: int, *, zeros: bool = False, step: int = -1) -> Array:
+    """Each expert's tiles are written whole, from the last expert to the first: what lies behind its rows is its product, or zeros."""
+    each = call.rows // call.experts
+    for expert in range(call.experts)[::step]:
+        places = call.places[expert]
+        if len(places):
+            start = expert * each if call.form == "masked" else int(places[0])
+            behind = np.arange(start + len(places), min(start + -(-len(places) // tile) * tile, call.rows))
+            whole = np.concatenate([places, behind])
+            y = read_rows(call, whole) @ read_matrix(call, expert, expert, expert).T
+            y = add_factors(y, whole, call, expert, expert)
+            out[whole] = np.where(zeros & (np.arange(len(whole)) >= len(places))[:, None], np.float32(0), y)
+    return out
+
+
 def count_down(call: Call) -> list[Array]:
     places = find_places(call)
     call.groups -= call.groups > 0
@@ -277,6 +292,8 @@ WRONG = (
     Wrong("columns-beyond-128", "-", written(lambda y, p, c: np.where(np.arange(y.shape[1]) < 128, y, 0)), pair=WEIGHTS),
     Wrong("tile-of-both-lost", "-", written(lambda y, p, c: np.where((np.arange(len(y)) > 127)[:, None] & (np.arange(y.shape[1]) > 127), 0, y))),
     Wrong("experts-of-16", "-", {"of_codes": lambda c, e: e % 16}, "masked"),
+    Wrong("writes-whole-tiles", "-", {"finish": lambda out, c: write_tiles(out, c, 64)}, "masked"),
+    Wrong("writes-tiles-of-zeros", "-", {"finish": lambda out, c: write_tiles(out, c, 128, zeros=True)}),
     Wrong("counts-down-in-place", "-", {"find": count_down}),
 )  # fmt: skip
 
@@ -335,6 +352,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "float32 from the end": {"multiply": lambda x, w: in_order(x, w, range(x.shape[1])[::-1]), "pair": WEIGHTS},
     "split-K": {"multiply": split_k, "form": "offsets"},
     "bfloat16 operands": {"multiply": as_bfloat16, "pair": "mxfp4 @ mxfp4"},
+    "whole tiles, which the next experts overwrite": {"finish": lambda out, call: write_tiles(out, call, 64, step=1), "form": "masked"},
     "NaN in rows of padding": {**dirty(np.nan), "form": "masked"},
     "numbers in rows of padding": {**dirty(1e30), "form": "padded"},
     "plain floats": {"pair": "float16 @ bfloat16", "form": "indexed"},

@@ -133,6 +133,6 @@ def test_every_symbol_of_a_profile_s_steps_is_explained() -> None:
 def test_pairs_of_the_interop_matrix_are_counted_by_verdict() -> None:
     document = json.loads((ATLAS / "interop.json").read_text("ascii"))
     (plot,) = make_part("interop", "", document).plots
-    counts = [re.fullmatch(r"(\d+) of (\d+); (\d+) but for signs of zero, (\d+) wrong", bar.text) for bar in plot.bars]
+    counts = [re.fullmatch(r"(\d+) of (\d+); (\d+) except for signs of zero, (\d+) wrong", bar.text) for bar in plot.bars]
     assert all(c is not None and int(c[2]) == int(c[1]) + int(c[3]) + int(c[4]) for c in counts)
     assert sum(int(c[2]) for c in counts if c is not None) == len(document["rows"])

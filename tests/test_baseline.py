@@ -14,10 +14,20 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from mxspec_conformance.cli.main import main
+from mxspec_conformance.render import RENDERERS
+from mxspec_conformance.render.headline import describe_requirement, list_headlines
 from mxspec_conformance.render.junit import render_junit
 from mxspec_conformance.render.terminal import print_report
-from mxspec_conformance.results.baseline import BaselineError, apply_baseline, read_baseline
-from mxspec_conformance.results.report import Baseline, Report, Requirement, Verdict, load_result_schema, read_report
+from mxspec_conformance.results.baseline import (
+    BaselineError,
+    apply_baseline,
+    apply_list,
+    list_unmatched,
+    read_baseline,
+    read_list,
+    render_list,
+)
+from mxspec_conformance.results.report import Baseline, FormatResult, Report, Requirement, Verdict, load_result_schema, read_report
 from mxspec_vectors.topics import Level
 
 NUMBERS = {"must": 0, "should": 1, "contract": 2, "open": 3}
@@ -111,6 +121,70 @@ def test_the_command(tmp_path: Path) -> None:
     assert "1 known, 0 new, 0 gone" in again.output
     missing = CliRunner().invoke(main, [*arguments, "--baseline", str(tmp_path / "none.json")])
     assert missing.exit_code == 2
+
+
+def test_what_the_baseline_knows_looks_known_everywhere() -> None:
+    """A failure that is known is told from a new one by count, mark and colour, as a waived one is."""
+    entries = ("quantize/mxfp4/exact", "must", "fail", 4), ("quantize/mxfp4/axis", "must", "pass", 0)
+    for known, color, headline in (
+        (["quantize/mxfp4/exact"], "yellowgreen", "Nothing new fails"),
+        ([], "red", "Not all requirements pass"),
+    ):
+        report = report_of(*entries)
+        report.baseline = Baseline(version="", vectors="", known=known)
+        document, screen = report.as_dict(), StringIO()
+        print_report(report, Console(file=screen, width=200))
+        forms = {kind: render([document]).decode() for kind, render in RENDERERS.items()}
+        due = "1 pass, 1 known failure" if known else "1 pass, 1 fail"
+        assert (f"{due}; nothing new fails" if known else f"{due}; not all requirements pass") in screen.getvalue()
+        assert f"{headline}: {due}." in forms["markdown"]
+        assert json.loads(forms["badge"])["message"] == ("pass, 1 known" if known else due)
+        assert json.loads(forms["badge"])["color"] == color
+        for kind, mark in (("markdown", "| k known fail |"), ("html", "k known fail</span>"), ("junit", "known to the baseline: ")):
+            assert (mark in forms[kind]) == bool(known), kind
+        assert ("| \u2717 fail |" in forms["markdown"]) != bool(known)
+        assert ("known fail " in screen.getvalue()) == bool(known)
+
+
+def test_the_cause_comes_first_and_counts_once() -> None:
+    """What a failure is in one line, in JUnit and pytest."""
+    report = report_of(
+        ("quantize/mxfp4/exact", "must", "fail", 4), ("quantize/mxfp4/nan", "must", "error", 8), ("quantize/mxfp4/state", "must", "fail", 1)
+    )
+    exact, nan, state = report.requirements
+    nan.note, state.text = "8 of 10 cases: RuntimeError", "no call changes another"
+    report.formats = [FormatResult("mxfp4", "mx-floor", "claimed", False, 4, 10, deviations=["x / scale is cut"])]
+    messages = [str(f.get("message")) for f in Xml.fromstring(render_junit([report.as_dict()])).iter() if f.tag in ("failure", "error")]
+    assert messages == [describe_requirement(report, r) for r in (exact, nan, state)]
+    assert messages == [
+        "x / scale is cut (fail: 4 of 10 cases)",
+        "error in 8 of 10 cases: RuntimeError",
+        "1 of 10 cases break the rule: no call changes another",  # not a matter of rounding
+    ]
+
+
+def test_a_list_with_a_bom_names_what_was_meant_and_what_to_delete(tmp_path: Path) -> None:
+    path = tmp_path / "known.txt"
+    wrong = ["quantize/mxfp4/tie-evn", *(f"decode/e2m1/unknown-{n}" for n in range(9)), "quantize/mxfp4/axis"]
+    path.write_text("\ufeff" + "\n".join([*wrong, "quantize/mxfp4/exact"]), "utf-8")
+    report = report_of(
+        ("quantize/mxfp4/exact", "must", "pass", 0), ("quantize/mxfp4/tie-even", "must", "fail", 1), ("quantize/mxfp4/axis", "must", "unsupported", 0)
+    )  # fmt: skip
+    entries = read_list(path)
+    assert entries is not None
+    apply_list(report, entries, file=path.name)
+    assert (
+        list_unmatched(report)[0]
+        == "the baseline lists quantize/mxfp4/tie-evn, which matches nothing; did you mean quantize/mxfp4/tie-even?"
+    )
+    assert list_unmatched(report)[-1] == "the baseline lists quantize/mxfp4/axis, which is not judged"
+    assert "quantize mxfp4: exact passes, but the baseline known.txt lists it: delete the line" in list_headlines(report)
+    screen = StringIO()
+    print_report(report, Console(file=screen, width=200), brief=True)
+    shown = screen.getvalue().count("the baseline lists ")
+    assert 0 < shown < len(wrong)
+    assert f"and {len(wrong) - shown} more: -v lists all" in screen.getvalue()
+    assert "\ufeff" not in render_list(report, path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="FIFOs are POSIX's")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
 
-from mxspec_conformance.cli.ci import find_line, list_annotations, open_memory
+from mxspec_conformance.cli.ci import find_place, list_annotations, open_memory
 from mxspec_conformance.cli.init import write_template
 from mxspec_conformance.results.baseline import BaselineError, apply_list, read_list, render_list
+from mxspec_conformance.results.environment import describe_git
 from mxspec_conformance.results.report import Report, Requirement, Verdict, read_report
 
 KERNEL = """import helper
@@ -93,6 +96,7 @@ def test_what_cannot_tell_its_files_or_failed_by_accident_is_not_kept(tmp_path: 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 1}', '{"digest": "D", "elsewhere": [], "lost": [], "results": []}'])
 def test_a_damaged_cache_is_no_answer(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mxspec_conformance.cli.ci._list_sources", lambda: ())  # other tests write into this repository
     memory = open_memory([], {}, [], [])
     assert memory.keep([report_of(("exact", "pass"))], []) == ""
     assert memory.recall() is not None
@@ -102,6 +106,7 @@ def test_a_damaged_cache_is_no_answer(text: str, tmp_path: Path, monkeypatch: py
 
 def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mxspec_conformance.cli.ci._list_sources", lambda: ())  # other tests write into this repository
     write_kernel(tmp_path)
     waivers, own = tmp_path.parent / f"{tmp_path.name}-waivers.toml", tmp_path / "junit.xml"
     waivers.write_text("", "utf-8")
@@ -120,9 +125,12 @@ def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pyte
         lambda: waivers.write_text("level = 'full'", "utf-8"),
         lambda: (tmp_path / "new.cu").rename(tmp_path / "other.cu"),
         lambda: monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7"),
+        lambda: monkeypatch.setenv("MY_KERNEL_BACKEND", "fast"),
     ):
         change()
         found.append(digest())
+    monkeypatch.setenv("GITHUB_RUN_ID", "1")
+    assert digest() == found[-1], "what differs from run to run does not count"
     found.append(digest(profile="mx-even"))
     assert len({d for d, _ in found}) == len(found)
 
@@ -236,7 +244,7 @@ def test_a_passing_entry_is_a_failure_in_junit(tmp_path: Path) -> None:
     # What fails is the list: the kernel differs from nothing.
     assert "passes the requested part of mx-floor" in " ".join(said.split()), said
     (failure,) = Xml.parse(tmp_path / "mxspec-junit.xml").iter("failure")
-    assert "passes, and the baseline lists it" in str(failure.get("message"))
+    assert "passes, but the baseline" in str(failure.get("message"))
 
 
 @pytest.mark.parametrize(
@@ -246,4 +254,82 @@ def test_a_passing_entry_is_a_failure_in_junit(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_line_of_a_function(text: str, line: int, tmp_path: Path) -> None:
     (tmp_path / "k.py").write_text(text, "utf-8")
-    assert find_line(tmp_path / "k.py", "quantize") == line
+    assert find_place(tmp_path / "k.py", "quantize") == (tmp_path / "k.py", line)
+
+
+def test_an_installed_module_that_was_edited_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record still has the digest of what was installed."""
+    monkeypatch.chdir(tmp_path)
+    module = Path(sysconfig.get_path("purelib")) / "numpy" / "version.py"
+    monkeypatch.setattr("mxspec_conformance.cli.ci._list_sources", lambda: ())
+    memory = open_memory([], {}, [], [])
+    memory.learn([str(module)])
+    assert memory.keep([report_of(("exact", "pass"))], []) == ""
+    assert memory.recall() is not None
+    document = json.loads(memory.file.read_bytes())
+    assert list(document["elsewhere"]) == [str(module)]
+    document["elsewhere"][str(module)] = "0" * 64
+    memory.file.write_text(json.dumps(document), "utf-8")
+    assert memory.recall() is None
+
+
+def test_what_ends_early_leaves_no_green_file(tmp_path: Path) -> None:
+    junit = tmp_path / "mxspec-junit.xml"
+    for text, given in (
+        ("import nothing_of_this_name\n", ()),
+        (KERNEL, ("--baseline", "missing.txt")),
+        (KERNEL.replace("mxfp4", "mxpf4"), ()),
+    ):
+        write_kernel(tmp_path, kernel=text)
+        junit.write_text("<testsuites/>", "utf-8")
+        code, said = run(tmp_path, "--ci", "k.py", *given, GITHUB_ACTIONS="true")
+        assert code == 2, said
+        assert "::error " in said
+        [error] = Xml.parse(junit).getroot().iter("error")
+        assert error.get("type") == "not judged"
+
+
+def test_a_function_from_elsewhere_is_annotated_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack/__init__.py").write_text("from .inner import real as quantize\n", "utf-8")
+    (tmp_path / "pack/inner.py").write_text("import math\n\ndef real(x, fmt):\n    return x\n", "utf-8")
+    (tmp_path / "k.py").write_text("import os\nfrom pack import quantize\n", "utf-8")
+    assert find_place(tmp_path / "k.py", "quantize") == (tmp_path / "pack/inner.py", 3)
+    (tmp_path / "k.py").write_text("import os\nfrom nowhere import quantize\n", "utf-8")
+    assert find_place(tmp_path / "k.py", "quantize") == (tmp_path / "k.py", 2)
+
+
+def test_a_commit_is_changed_where_a_module_of_the_target_is(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    write_kernel(tmp_path)
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    loaded = [str(tmp_path / "helper.py"), os.__file__]
+    assert describe_git(tmp_path / "k.py", loaded)["git"]["changed"] is False
+    write_kernel(tmp_path, WRONG)
+    assert describe_git(tmp_path / "k.py", loaded)["git"]["changed"] is True
+    assert describe_git(tmp_path / "k.py")["git"]["changed"] is False
+
+
+def test_shards_are_the_whole(tmp_path: Path) -> None:
+    """Each requirement in one of them, with its verdict; an empty one is an error."""
+    formats = ["mxfp4", "mxfp8_e4m3", "mxint8"]
+    write_kernel(tmp_path, kernel=KERNEL.replace("['mxfp4']", repr(formats)))
+    only = ("--only", "quantize/*/mixture", "--only", "quantize/*/exact")
+    found = []
+    for name, part in (("whole", ()), ("one", ("--shard", "1/2")), ("two", ("--shard", "2/2"))):
+        code, said = run(tmp_path, "k.py", "--quick", *only, *part, "--json", f"{name}.json")
+        assert code == 0, said
+        report = read_report(json.loads((tmp_path / f"{name}.json").read_bytes()))
+        found.append({r.id: r.verdict for r in report.requirements})
+    whole, one, two = found
+    assert whole == one | two
+    assert {name.split("/")[1] for name in one} == {"mxfp4", "mxint8"}
+    assert {name.split("/")[1] for name in two} == {"mxfp8_e4m3"}
+    code, said = run(tmp_path, "k.py", "--ci", "--shard", "4/4")
+    assert (code, "shard 4/4 is empty; use fewer shards" in " ".join(said.split())) == (2, True), said
+    assert (tmp_path / "mxspec-junit-4.xml").exists()
+    assert run(tmp_path, "k.py", "--shard", "3/2")[0] == 2

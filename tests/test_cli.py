@@ -512,7 +512,8 @@ BAD: dict[str, tuple[list[str], str]] = {
 BAD_USAGE: dict[str, tuple[list[str], str]] = {
     "no such command": (["chek"], "No such command 'chek'; did you mean check?"),
     "no target": (["check"], "Missing argument 'TARGET...'."),
-    "unknown format": (["check", "good.py", "--format", "mxfp5"], "'mxfp5' is not one of 'mxfp4', 'mxfp6_e2m3',"),
+    "unknown format": (["check", "good.py", "--format", "zzz"], "'zzz' is not one of 'mxfp4', 'mxfp6_e2m3',"),
+    "misspelt format": (["check", "good.py", "--format", "mxpf4"], "'mxpf4' is no block format; did you mean mxfp4"),
     "no time": (["check", "good.py", "--timeout", "0"], "0.0 is not in the range 0<x<="),
     "negative count": (["check", "good.py", "--failures", "-1"], "-1 is not in the range x>=0."),
     "unknown kind": (["vectors", "export", "out", "--kind", "csv", "--format", "mxfp4"], "'csv' is not one of 'npz', 'c', 'readmemh'."),

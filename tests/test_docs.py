@@ -303,7 +303,7 @@ def test_help_and_pages_use_the_terms_of_the_field() -> None:
 
 #: Pages with Python that runs as it stands, in a folder with `my_kernel.py` and `model.safetensors`.
 RUNNABLE = (
-    "README.md", "docs/affine.md", "docs/attention.md", "docs/checkpoints.md", "docs/fused.md", "docs/fuzzing.md", "docs/judge.md", "docs/layouts.md",
+    "README.md", "docs/affine.md", "docs/attention.md", "docs/checkpoints.md", "docs/fused.md", "docs/fuzzing.md", "docs/judge.md", "docs/kits.md", "docs/layouts.md",
     "docs/lightx2v.md", "docs/products.md", "docs/python.md",
 )  # fmt: skip
 #: Pages whose Python needs what is not here, or is a part of a file: a GPU, the user's own library, one of our tables.

@@ -296,3 +296,14 @@ def test_two_roundings_may_not_hide(domain: Domain) -> None:
     wide = np.array([1.0])
     with pytest.raises(ValueError, match=r"\* in .* takes float32 operands; round the exact one first"):
         ARRAYS.apply(Op.MUL, domain, (wide, floats([0x3F800000])))
+
+
+def test_expressions_in_words() -> None:
+    names = {"sf": "block scale"}
+    assert ex.put_in_words(f32.div(ONE, f32.mul(SF, S)), names) == "1 / (block scale * S), each result rounded to float32"
+    assert ex.put_in_words(ex.ftz.mul(X, SF), {}) == "x * sf, rounded to float32 without subnormals"
+    assert ex.put_in_words(exact.mul(f32.div(X, SF), S), {}) == "(x / sf) * S, each result rounded to float32 or exact"
+    assert ex.put_in_words(ex.fmin(X, ex.if_equal(SF, ex.ZERO, ONE, ex.rcp_approx(SF))), {}) == (
+        "fmin(x, (1 if sf == 0 else rcp(sf))), as the chip approximates 1 / x"
+    )
+    assert ex.put_in_words(X, {"x": "the element"}) == "the element"

@@ -79,3 +79,29 @@ def test_a_file_that_does_not_answer_is_kept_and_said(tmp_path: Path, monkeypatc
     assert done.exit_code == 1
     assert "no  start" in done.output
     assert (tmp_path / "x.py").exists()
+
+
+@pytest.mark.parametrize("kind", ["quantizer", "dequantizer"])
+@pytest.mark.parametrize("fmt", ["nvfp4", "mxfp8_e4m3"])
+def test_a_template_of_another_format_conforms(kind: str, fmt: str, tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    assert run(kind, str(file), "--format", fmt).exit_code == 0
+    report = check(file, quick=True, data=[])
+    assert (report.exit_code, [f.format for f in report.formats]) == (0, [fmt])
+    assert run("product", str(tmp_path / "p.py"), "--format", fmt).exit_code == 2
+
+
+def test_what_is_in_comments_is_legal(tmp_path: Path) -> None:
+    """The options of a target, uncommented where the model's answer does not depend on them."""
+    file = tmp_path / "k.py"
+    lines = write_template("quantizer", "triton", file).splitlines()
+    assert any("your_kernel[" in line for line in lines)
+    text = write_template("quantizer", "numpy", file)
+    for option in ("DTYPES", "PROFILE"):
+        assert f"\n# {option} = " in text
+        text = text.replace(f"\n# {option} = ", f"\n{option} = ")
+    file.write_text(
+        text.replace("(x, fmt)", '(x, fmt, profile="mx-rceil")').replace("def quantize(x, fmt, profile=", "def quantize(x, fmt, _="),
+        "ascii",
+    )
+    assert check(file, quick=True, data=[]).exit_code == 0

@@ -208,8 +208,13 @@ def affine_mutants() -> tuple[Value, ...]:
 def hardware(flow: str) -> tuple[Value, ...]:
     rows = {r["design"]: r for r in load("kits/hardware.json")["rows"] if r["flow"] == flow}
     right, wrong = rows["right"], rows["ties away"]
-    left_open = [wrong["open"]] if "open" in wrong else []
-    return right["blocks"], right["failed"], wrong["failed"], *left_open, right["cpu_seconds"] + wrong["cpu_seconds"]
+    return right["blocks"], right["failed"], wrong["failed"], wrong["open"], right["cpu_seconds"] + wrong["cpu_seconds"]
+
+
+def covered(stimuli: str) -> tuple[Value, ...]:
+    document = load("kits/hardware.json")
+    texts = document["files"] | {r["flow"]: r["covered"] for r in document["rows"] if "covered" in r}
+    return tuple(int(n) for n in re.findall(r"\d+", texts[stimuli]))
 
 
 def c99() -> tuple[Value, ...]:
@@ -324,6 +329,11 @@ QUOTES = (
     Quote(KITS, "| Icarus Verilog", lambda: hardware("readmem")),
     Quote(KITS, "| Verilator", lambda: hardware("dpi")),
     Quote(KITS, "| cocotb", lambda: hardware("cocotb")),
+    Quote(KITS, "| MXFP4 blocks", lambda: covered("mxfp4")),
+    Quote(KITS, "| MXFP8 E4M3 blocks", lambda: covered("mxfp8_e4m3")),
+    Quote(KITS, "| NVFP4 blocks", lambda: covered("nvfp4")),
+    Quote(KITS, "| random blocks of `", lambda: covered("dpi")),
+    Quote(KITS, "| kit and random blocks", lambda: covered("cocotb")),
     Quote(KITS, "` does this", llvm),
     Quote(GPU, "| MXFP4 quantize |", lambda: [*task("mxfp4 quantize, mx-floor")]),
     Quote(GPU, "| NVFP4 quantize, tensor scale given", lambda: [*task("nvfp4 quantize, nvfp4-te")]),

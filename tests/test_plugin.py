@@ -54,14 +54,14 @@ def write_waivers(folder: Path, identifier: str = "decode/e2m1/code", expires: s
 
 def test_each_requirement_is_a_test(pytester: pytest.Pytester, kernel: Path) -> None:
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-v", "-rA")
-    result.assert_outcomes(passed=4, failed=1)
+    result.assert_outcomes(passed=5, failed=1)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
             "mxspec: *, target *kernel.py",
             "mxspec::kernel::decode/e2m1/zero-sign PASSED*",
             "mxspec::kernel::decode/e2m1/code FAILED*",
-            "*fail: 1 of 16 cases*",
+            "1 of 16 cases break the rule: *",
             "*every element code means its value*",
         ]
     )
@@ -71,7 +71,7 @@ def test_each_requirement_is_a_test(pytester: pytest.Pytester, kernel: Path) -> 
 def test_a_target_without_fault_passes(pytester: pytest.Pytester, kernel: Path) -> None:
     kernel.write_text(RIGHT, encoding="utf-8")
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=6)
     assert result.ret == 0
 
 
@@ -83,23 +83,23 @@ def test_without_the_option_nothing_is_added(pytester: pytest.Pytester, kernel: 
 def test_own_tests_run_with_it_and_k_chooses(pytester: pytest.Pytester, kernel: Path) -> None:
     pytester.makepyfile("def test_one(): pass")
     both = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    both.assert_outcomes(passed=5, failed=1)
+    both.assert_outcomes(passed=6, failed=1)
     chosen = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-k", "zero-sign")
-    chosen.assert_outcomes(passed=1, deselected=5)
+    chosen.assert_outcomes(passed=1, deselected=6)
 
 
 def test_the_ini_file_can_name_all(pytester: pytest.Pytester, kernel: Path) -> None:
     write_waivers(pytester.path)
     pytester.makeini("[pytest]\nmxspec_target = kernel.py\nmxspec_waivers = waivers.toml")
-    pytester.runpytest_inprocess().assert_outcomes(passed=4, xfailed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=5, xfailed=1)
 
 
 @pytest.mark.parametrize(
     ("listed", "kernel_text", "outcomes"),
     [
-        ("decode/e2m1/code", KERNEL, {"passed": 4, "xfailed": 1}),
-        ("decode/e2m1/code", RIGHT, {"passed": 4, "failed": 1}),
-        ("decode/e2m1/kode", KERNEL, {"passed": 4, "failed": 1}),
+        ("decode/e2m1/code", KERNEL, {"passed": 5, "xfailed": 1}),
+        ("decode/e2m1/code", RIGHT, {"passed": 5, "failed": 1}),
+        ("decode/e2m1/kode", KERNEL, {"passed": 5, "failed": 1}),
     ],
 )  # fmt: skip
 def test_what_the_baseline_lists_is_a_strict_xfail(
@@ -115,11 +115,11 @@ def test_what_the_baseline_lists_is_a_strict_xfail(
 def test_a_waiver_is_a_strict_xfail(pytester: pytest.Pytester, kernel: Path) -> None:
     waivers = write_waivers(pytester.path)
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers, "-rx")
-    result.assert_outcomes(passed=4, xfailed=1)
+    result.assert_outcomes(passed=5, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL mxspec::kernel::decode/e2m1/code*code 3 is reserved*https://example.org/3*"])
     kernel.write_text(RIGHT, encoding="utf-8")
     mended = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-waivers", waivers)
-    mended.assert_outcomes(passed=4, failed=1)
+    mended.assert_outcomes(passed=5, failed=1)
     mended.stdout.fnmatch_lines(["*XPASS(strict)*code 3 is reserved*"])
 
 
@@ -146,8 +146,8 @@ def test_the_quick_level_takes_waivers_of_the_full_one(pytester: pytest.Pytester
 @pytest.mark.parametrize(
     ("identifier", "expires", "outcomes", "words"),
     [
-        ("decode/e2m1/nothing", "2999-12-31", {"passed": 4, "failed": 2}, "stale waiver: matches nothing"),
-        ("decode/e2m1/code", "2020-01-01", {"passed": 4, "failed": 2}, "stale waiver: expired"),
+        ("decode/e2m1/nothing", "2999-12-31", {"passed": 5, "failed": 2}, "stale waiver: matches nothing"),
+        ("decode/e2m1/code", "2020-01-01", {"passed": 5, "failed": 2}, "stale waiver: expired"),
     ],
 )
 def test_a_stale_waiver_fails(
@@ -165,7 +165,7 @@ def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytest
     result = pytester.runpytest_subprocess(
         "--mxspec-target", str(kernel), "-n", "2", "--mxspec-json", "result.json", "--junit-xml", "junit.xml"
     )
-    result.assert_outcomes(passed=4, failed=1)
+    result.assert_outcomes(passed=5, failed=1)
     assert (pytester.path / "loads").read_text("utf-8") == "x"
     document: dict[str, Any] = json.loads((pytester.path / "result.json").read_bytes())
     jsonschema.validate(document, load_result_schema())
@@ -178,7 +178,6 @@ def test_workers_are_handed_the_result_and_it_is_written(pytester: pytest.Pytest
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--mxspec-target", "absent.py"], "absent.py does not exist"),
         (["--mxspec-target", "kernel.py", "--mxspec-profile", "no"], "unknown profile 'no'"),
         (["--mxspec-target", "kernel.py", "--mxspec-waivers", "no.toml"], "no.toml does not exist"),
     ],
@@ -252,10 +251,10 @@ def test_collecting_calls_nothing_and_counts_rightly(pytester: pytest.Pytester, 
     kernel.write_text(COUNTED, encoding="utf-8")
     pytester.makepyfile("def test_one(): pass")
     listed = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--collect-only", "-q")
-    listed.stdout.fnmatch_lines(["*test_one", "mxspec::kernel::decode/e2m1/zero-sign", "*6 tests collected in *"])
+    listed.stdout.fnmatch_lines(["*test_one", "mxspec::kernel::decode/e2m1/zero-sign", "*7 tests collected in *"])
     assert (pytester.path / "calls").read_text("utf-8").split() == ["load"]
     chosen = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "-k", "zero-sign")
-    chosen.stdout.fnmatch_lines(["collected 6 items / 5 deselected / 1 selected"])
+    chosen.stdout.fnmatch_lines(["collected 7 items / 6 deselected / 1 selected"])
 
 
 def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytester, kernel: Path) -> None:
@@ -263,15 +262,15 @@ def test_a_target_that_breaks_between_collection_and_run(pytester: pytest.Pytest
     text = "import pathlib\nmark = pathlib.Path(__file__).with_name('once')\nassert not mark.exists()\nmark.touch()\n"
     kernel.write_text(text + RIGHT, encoding="utf-8")
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    result.assert_outcomes(failed=5)
+    result.assert_outcomes(failed=6)
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_an_unforeseen_failure_fails_the_last(pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_failure_fails_the_test_of_all(pytester: pytest.Pytester, kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel.write_text(KERNEL, encoding="utf-8")
     monkeypatch.setattr(listing, "list_requirements", lambda *_, **__: ["decode/e2m1/zero-sign", "decode/e2m1/nan"])
     result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=1, skipped=1, failed=1)
     result.stdout.fnmatch_lines(["decode/e2m1/code was not foreseen, and is not met"])
 
 
@@ -306,3 +305,64 @@ def test_requirements_of_a_product_are_tests(pytester: pytest.Pytester) -> None:
     assert outcomes["failed"] >= 3
     document = json.loads((pytester.path / "result.json").read_text())
     jsonschema.validate(document, load_result_schema())
+
+
+BLOCKS = """
+import mxspec
+NAME, VERSION, FORMATS = "kernel", "1.0", ["mxfp4"]
+
+def quantize(x, fmt):
+    t = mxspec.quantize(x, fmt)
+    return t.codes, t.scales
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "failed", "words"),
+    [
+        ("raise NotImplementedError", ["--mxspec-profile", "mx-floor"], 1, "kernel: mxfp4 is not judged: *"),
+        ("t = mxspec.quantize(x, fmt)", [], 1, "kernel names no profile*write PROFILE = 'mx-floor' in it, or pass --mxspec-profile *"),
+        ("t = mxspec.quantize(x, fmt)", ["--mxspec-profile", "nearest"], 0, "*PASSED*"),
+        ("t = mxspec.quantize(x, fmt)", ["--mxspec-profile", "mx-floor"], 0, "*PASSED*"),
+    ],
+)
+def test_skipped_tests_alone_are_no_pass(
+    pytester: pytest.Pytester, kernel: Path, body: str, options: list[str], failed: int, words: str
+) -> None:
+    kernel.write_text(BLOCKS.replace("t = mxspec.quantize(x, fmt)", body), "utf-8")
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel), "--mxspec-quick", "-k", "judged or inf", "-rA", "-v", *options)
+    assert result.parseoutcomes().get("failed", 0) == failed == result.ret
+    result.stdout.fnmatch_lines([f"mxspec::kernel::judged {'FAILED' if failed else 'PASSED'}*", words] if failed else [words])
+
+
+def test_a_target_of_which_nothing_is_judged_is_no_pass(pytester: pytest.Pytester, kernel: Path) -> None:
+    kernel.write_text(KERNEL.replace("    values =", "    raise NotImplementedError\n    values ="), "utf-8")
+    result = pytester.runpytest_inprocess("--mxspec-target", str(kernel))
+    result.assert_outcomes(skipped=5, failed=1)
+    result.stdout.fnmatch_lines(["*nothing could be judged*"])
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=len)
+def test_a_target_that_does_not_load_is_one_failure_among_the_own_tests(pytester: pytest.Pytester, workers: list[str]) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    pytester.makeini("[pytest]\nmxspec_target = absent.py")
+    result = pytester.runpytest_subprocess("-rf", *workers)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*absent.py does not exist; pass a Python file*", "FAILED mxspec::absent.py::judged*"])
+
+
+def test_the_ini_file_is_where_its_paths_begin_and_named_tests_run_alone(pytester: pytest.Pytester, kernel: Path) -> None:
+    pytester.makeini("[pytest]\nmxspec_target = kernel.py\nmxspec_baseline = known.txt")
+    (pytester.path / "known.txt").write_text("decode/e2m1/code\n", "utf-8")
+    folder = pytester.mkdir("tests")
+    (folder / "test_own.py").write_text("def test_own(): pass\n", "utf-8")
+    pytester.chdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        pytester.runpytest_inprocess().assert_outcomes(passed=6, xfailed=1)
+    pytester.runpytest_inprocess("tests").assert_outcomes(passed=6, xfailed=1)
+    for named in ("tests/test_own.py", "tests/test_own.py::test_own"):
+        pytester.runpytest_inprocess(named).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-n", "1", "tests").assert_outcomes(passed=6, xfailed=1)
+    pytester.runpytest_subprocess("-n", "1", "tests/test_own.py").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("tests/test_own.py", "--mxspec-target", "kernel.py").assert_outcomes(passed=6, xfailed=1)

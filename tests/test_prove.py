@@ -13,7 +13,8 @@ import pytest
 import mxspec
 from mxspec import exact
 from mxspec.formats import BLOCKS
-from mxspec_conformance.cli.prove import parse_shard, parse_tensor_maximum
+from mxspec_conformance.cli.parameters import parse_shard
+from mxspec_conformance.cli.prove import parse_tensor_maximum
 from mxspec_conformance.proving import values, work
 from mxspec_conformance.proving.answers import PairAnswers, compare_chunk, digest_answers
 from mxspec_conformance.proving.maxima import threshold_maxima

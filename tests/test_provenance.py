@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,17 @@ def test_line_ends_are_no_change_and_a_new_file_is_one(target: Path) -> None:
     assert describe_git(target)["git"]["changed"] is False
     (target.parent / "new.py").write_text("")
     assert describe_git(target.parent / "new.py")["git"]["changed"] is True
+
+
+def test_git_speaks_of_names_that_the_locale_does_not_have(target: Path) -> None:
+    """Of a file that is not committed it says so, with its name."""
+    (target.parent / "k\u00e9rnel.py").write_text("", "utf-8")
+    code = "import sys; from mxspec_conformance.results.environment import describe_git; print(describe_git(sys.argv[1])['git']['changed'])"
+    plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, target.parent / "k\u00e9rnel.py"], env=plain, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")

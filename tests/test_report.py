@@ -25,7 +25,7 @@ from mxspec_conformance.render.bits import describe_code, draw_code, draw_float
 from mxspec_conformance.render.html import render_html
 from mxspec_conformance.render.terminal import print_report
 from mxspec_conformance.render.view import MARKS, view_result
-from mxspec_conformance.results.report import Failure, Report, Requirement, Verdict, read_report
+from mxspec_conformance.results.report import Baseline, Failure, Report, Requirement, Verdict, read_report
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "reports" / "html" / "gguf.json"
@@ -51,7 +51,9 @@ def hostile_result() -> dict[str, Any]:
         HOSTILE, given, {"scale": "7f", "codes": {"lane 0": "07"}}, {"scale": "80", "codes": {"lane 0": "1f"}}, [HOSTILE], [HOSTILE], HOSTILE
     )  # fmt: skip
     target = {"name": HOSTILE, "version": HOSTILE, "transport": HOSTILE, "capabilities": {}}
+    requirements.append(Requirement("quantize/mxfp4/subnormal", "must", "text", Verdict.FAIL, 10, 3, HOSTILE))
     report = Report(target=target, vectors="0" * 64, requirements=requirements, environment={"device": HOSTILE})
+    report.baseline = Baseline(version="", vectors="", known=[requirements[-1].id])
     report.waivers = [
         {"id": HOSTILE, "reason": HOSTILE, "link": "javascript:alert(1)", "expires": "2026-01-01", "state": "expired", "requirements": []}
     ]  # fmt: skip
@@ -312,9 +314,7 @@ WITHOUT = (
 NUMBERS = "NAME, ELEMENTS = 'numbers', ['e2m1']\ndef decode(codes, element):\n    import mxspec\n    return mxspec.decode(codes, element)\n"
 
 
-@pytest.mark.parametrize(
-    "command", ["check kernel.py --html out", f"report {EXAMPLE} -o out", f"site {EXAMPLE} -o out", "compare x.npy --html out"]
-)
+@pytest.mark.parametrize("command", ["check kernel.py --html out", f"site {EXAMPLE} -o out", "compare x.npy --html out"])
 def test_html_without_jinja2_is_refused_before_anything_is_judged(command: str, tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(NUMBERS, "utf-8")
     np.save(tmp_path / "x.npy", np.ones((2, 32), np.float32))
@@ -322,6 +322,14 @@ def test_html_without_jinja2_is_refused_before_anything_is_judged(command: str, 
     assert (done.returncode, done.stdout) == (2, "")
     assert "HTML is written by the package jinja2, which is not installed: pip install jinja2" in " ".join(done.stderr.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_report_without_jinja2_writes_all_but_html(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT, "report", str(EXAMPLE), "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"gguf.junit.xml", "gguf.md", "gguf.badge.json"}
+    assert "no HTML: HTML is written by the package jinja2" in done.stderr
 
 
 def test_all_other_reports_need_no_extra(tmp_path: Path) -> None:

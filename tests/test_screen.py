@@ -218,3 +218,17 @@ def test_the_lanes_that_differ_are_shown() -> None:
     assert pick_lanes(failure, 1) == ["lane 30"]
     assert pick_lanes(failure, 3) == ["lane 20", "lane 25", "lane 30"]
     assert pick_lanes(failure, 32) == list(given)
+
+
+def test_a_deviation_says_what_is_computed_otherwise() -> None:
+    """A profile's name alone helps nobody: the step in which the two differ stands next to it, in any format."""
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt, profile="torchao-0.18/mx/floor/eager")
+        return t.codes, t.scales
+
+    report = check(SimpleNamespace(FORMATS=["mxfp4"], PROFILE="mx-floor", quantize=quantize), in_process=True, quick=True)
+    [sentence] = list_headlines(report)
+    assert "the bits of torchao-0.18/mx/floor/eager" in sentence
+    assert "(it computes scaled x as x / (inf if block scale is nan else max(block scale, 1.1754944e-38" in sentence
+    assert "mx-floor: scaled x as x / block scale, exact)" in sentence

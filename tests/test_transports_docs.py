@@ -90,6 +90,6 @@ def test_every_option_that_is_shown_exists() -> None:
     for name, arguments in shown:
         command = main.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None, name
-        known = {o for p in command.params for o in p.opts}
+        known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
         quoted = re.sub(r"'[^']*'|#.*", "", arguments)
         assert set(re.findall(r"(?<!\w)--?[a-z-]+", quoted)) <= known

@@ -731,19 +731,25 @@ def test_export_readmemh(tmp_path: Path, fmt: str, profile: str) -> None:
     paths = export(tmp_path, kind="readmemh", fmt=fmt, profile=profile)
     stem = f"{fmt}-{profile.replace('/', '-')}"
     keys = ("x", "tensor_amax")[: 1 + get_block(fmt).has_tensor_scale]
-    assert [p.name for p in paths] == [f"{stem}-{k}.mem" for k in (*keys, "answers")]
+    assert [p.name for p in paths] == [*(f"{stem}-{k}.mem" for k in (*keys, "answers")), f"{stem}-index.json", f"{stem}-index.vh"]
+    index = json.loads(paths[-2].read_text("ascii"))
+    assert index["files"][paths[0].name]["lines"] == len(table["ids"])
+    assert sum(high - low + 1 for runs in index["topics"][paths[0].name].values() for low, high in runs) == len(table["ids"])
     for path, key, digits in zip(paths, keys, (8, 8), strict=False):
         comment, bits, *lines = path.read_text(encoding="ascii").splitlines()
         assert comment.startswith("// mxspec vectors v1, digest ")
-        assert bits.startswith(f"// {4 * len(lines[0])} bits: ")
+        assert bits.startswith(f"// {4 * len(lines[0].split()[0])} bits: ")
         rows = table[key].reshape(len(table["ids"]), -1)
+        if key == "x":
+            assert [line.partition(" // ")[2] for line in lines] == table["ids"]
+        lines = [line.partition(" ")[0] for line in lines]
         assert all(re.fullmatch(f"[0-9a-f]{{{digits * rows.shape[1]}}}", line) for line in lines)
         back = [[int(w, 16) for w in reversed(re.findall("." * digits, line))] for line in lines]
         assert back == rows.tolist()
     # The canonical answer of each case is among its lines; an infinity may make the block NaN, where OCP says so.
     k = get_block(fmt).k
     width = 8 * k + 8
-    lines = [line for line in paths[-1].read_text(encoding="ascii").splitlines() if not line.startswith("//")]
+    lines = [line for line in paths[-3].read_text(encoding="ascii").splitlines() if not line.startswith("//")]
     assert {4 * len(line) for line in lines} == {2 * width + 24}
     legal: dict[int, list[tuple[int, int]]] = {}
     for word in (int(line, 16) for line in lines):

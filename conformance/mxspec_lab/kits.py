@@ -19,6 +19,7 @@ from typing import Any
 
 from mxspec_conformance.kits.choosing import CHOSEN, SCHEMA, SIZES, order_blocks
 from mxspec_conformance.kits.golden import Kills, Kit, find_kills, list_blocks, select
+from mxspec_conformance.mutants import list_mutants
 from mxspec_conformance.scoring.subjects import Subject, list_controls, list_independent, list_mutant_subjects, list_right
 from mxspec_vectors.files import vector_digest, write_file
 
@@ -93,6 +94,18 @@ def measure(fmt: str) -> tuple[list[str], dict[str, Any]]:
     return order, entry
 
 
+def sum_up(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What kits say of a format: mutants and bugs by other authors, those that blocks, and blocks and calls, find, and the classes of the missed."""
+    classes = {m.id: m.family.value for m in list_mutants()}
+    names = ("blocks_alone", "with_calls", "by_other_authors")
+    sizes = entry["sizes"]
+    return {
+        "of": sizes["140"]["with_calls"]["of"], "others": sizes["140"]["by_other_authors"]["of"],
+        "found": {size: [counts[name]["found"] for name in names] for size, counts in sizes.items()},
+        "missed": sorted({classes[name.rpartition("/")[2]] for name in entry["survive"]}),
+    }  # fmt: skip
+
+
 def _count(matrix: Mapping[str, Kills], found: Callable[[Kills], bool]) -> dict[str, int]:
     return {"found": sum(map(found, matrix.values())), "of": len(matrix)}
 
@@ -110,6 +123,16 @@ def make_table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def format_choice(chosen: Mapping[str, Sequence[str]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the file that the wheel has: a line for each format."""
+
+    def listed(entries: Mapping[str, Any]) -> str:
+        return ",\n  ".join(f'"{fmt}": {json.dumps(entry)}' for fmt, entry in entries.items())
+
+    found = listed({row["format"]: sum_up(row) for row in rows})
+    return f'{{\n "schema": "{SCHEMA}",\n "sizes": {list(SIZES)},\n "formats": {{\n  {listed(chosen)}\n }},\n "found": {{\n  {found}\n }}\n}}\n'
+
+
 def main() -> int:
     """Choose and measure."""
     chosen, rows = {}, []
@@ -118,11 +141,7 @@ def main() -> int:
         rows.append(entry)
         print(fmt, json.dumps(entry["cross_validation"]), json.dumps(entry["sizes"]), entry["survive"], file=sys.stderr, flush=True)
     digest = vector_digest(operations=("quantize",))
-    document = {"schema": SCHEMA, "vectors": digest, "sizes": list(SIZES), "formats": chosen}
-    lines = ",\n  ".join(f'"{fmt}": {json.dumps(ids)}' for fmt, ids in chosen.items())
-    text = f'{{\n "schema": "{SCHEMA}",\n "sizes": {list(SIZES)},\n "formats": {{\n  {lines}\n }}\n}}\n'
-    assert json.loads(text)["formats"] == document["formats"]
-    write_file(CHOSEN, text.encode("ascii"))
+    write_file(CHOSEN, format_choice(chosen, rows).encode("ascii"))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     report = {"schema": "mxspec-kits/1", "vectors": digest, "splits": SPLITS, "seed": SEED, "formats": rows}
     write_file(REPORT, (json.dumps(report, indent=1) + "\n").encode("ascii"))

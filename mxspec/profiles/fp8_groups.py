@@ -135,6 +135,22 @@ _TRITON = replace(
     scaled=fmax(fmin(_APPROXIMATE, const(448)), const(-448)),
     witness=f"vllm 0.33.0 on {_CHIP}: reports/gpu/vllm-fp8-triton-cuda.json",
 )
+#: Fused with SiLU times up.
+_SWIGLU = replace(
+    _SGLANG,
+    id="sglang-0.5/fp8-128/swiglu",
+    summary="the largest of what is no NaN, times float32(1 / 448), not below 1e-12; elements divided by the scale; NaN becomes -448",
+    source="sglang 0.5.23 wheel: sglang/kernels/ops/diffusion/quantization/swiglu_fp8_rowwise_triton.py; a scale for each row",
+    value=maximum(f32.mul(AMAX, _RECIPROCAL), _FLOOR_12), scaled=fmin(fmax(_DIVIDE, const(-448)), const(448)), witness="",
+)  # fmt: skip
+_TRITON_POWERS = replace(
+    _TRITON,
+    id="vllm-0.33/fp8-128/triton-ue8m0",
+    summary="the largest of 1e-10 and what is no NaN, times float32(1 / 448), its float32 log2 rounded up; elements divided by the scale; NaN becomes 448",
+    source="vllm 0.33.0: vllm/model_executor/layers/quantization/utils/fp8_utils.py _silu_mul_per_token_group_quant_fp8_colmajor, use_ue8m0",
+    power=ScaleRule(value=_TRITON.value, step=ScaleStep.LOG2F_CEIL, byte_range=(_LEAST_NORMAL, FLOAT32.max_code), on_inf=_INFINITY),
+    scaled=fmax(fmin(_DIVIDE, const(448)), const(-448)), witness="",
+)  # fmt: skip
 
 
 def _te_scale(rounded: Expr) -> Expr:
@@ -315,7 +331,9 @@ _GROUPS = (
         f32.div(maximum(AMAX, _FLOOR_10), M), fmin(fmax(_DIVIDE, const(-448)), const(448)), amax_nan=AmaxNan.SKIP,
     ),
     _TRITON,
+    _TRITON_POWERS,
     _SGLANG,
+    _SWIGLU,
     _TE,
     _TE_POWERS,
     _TRANSFORMERS,

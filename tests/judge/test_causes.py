@@ -93,6 +93,7 @@ def turning_at(mantissa: float) -> Any:
 def test_another_turning_point_than_that_of_a_logarithm_is_not_called_one(mantissa: float, named: bool, fmt: str) -> None:
     report = check(make([fmt], quantize=on_blocks(turning_at(mantissa))), only="*/scale-boundary")
     assert (KnownCause.SCALE_NEAREST_LOG2 in report.formats[0].causes) is named
+    assert (KnownCause.SCALE_RULE in report.formats[0].causes) == (mantissa == 1.5)  # nearest without a logarithm
 
 
 def of_range(half: int) -> Any:
@@ -206,6 +207,64 @@ def ieee_like(quotient: Array, element: Any) -> Array:
     first = element.max_code >> element.mantissa_bits << element.mantissa_bits
     codes = mxspec.encode(quotient, element)
     return np.where((codes & (element.sign_bit - 1)) >= first, codes & element.sign_bit | first - 1, codes).astype(np.uint8)
+
+
+def ties_toward(side: str) -> Callable[[Array, Any], Array]:
+    """The nearest number, looked up among all with their signs; of two, the lower one ("left") or the upper one."""
+
+    def encode(quotient: Array, element: Any) -> Array:
+        values = mxspec.decode(np.arange(element.code_count, dtype=np.uint8), element.name).astype(np.float64)
+        codes = np.flatnonzero((np.abs(values) <= element.max_value) & ~((values == 0) & np.signbit(values)))
+        codes = codes[np.argsort(values[codes])]
+        middles = (values[codes][1:] + values[codes][:-1]) / 2
+        return codes[np.searchsorted(middles, quotient.astype(np.float64), side=side)].astype(np.uint8)  # type: ignore[call-overload, no-any-return]
+
+    return encode
+
+
+_E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+
+
+def least_distance(quotient: Array, less: float) -> Array:
+    """E2M1 codes by distances in float32, which are smaller by `less` for even codes."""
+    distances = np.abs(np.abs(quotient)[..., None] - _E2M1) - np.float32(less) * (np.arange(8) % 2 == 0).astype(np.float32)
+    return (np.argmin(distances, axis=-1) | np.signbit(quotient) * 8).astype(np.uint8)
+
+
+def with_wide_ties(x: Array, fmt: str, tensor_scale: float) -> Answer:
+    """A kernel of NVFP4 that multiplies by the encode scale first, and by a reciprocal then, and finds codes by distances."""
+    with np.errstate(all="ignore"):
+        blocks = (x.astype(np.float32) * np.float32(tensor_scale)).reshape(-1, 16)
+        scales = mxspec.encode(np.abs(blocks).max(axis=1) / np.float32(6), "ue4m3")
+        stored = mxspec.decode(scales, "ue4m3")
+        inverse = np.where(stored == 0, np.float32(0), np.float32(1) / stored)
+        codes = least_distance(blocks * inverse[:, None], 1e-6)
+    return codes.reshape(x.shape), scales.reshape(len(x), -1)
+
+
+def block_scales_toward_zero(x: Array, fmt: str) -> Answer:
+    """Ties of block scales go to the smaller one; elements are right under these scales."""
+    blocks = x.astype(np.float32).reshape(-1, 16)
+    values = mxspec.decode(np.arange(127, dtype=np.uint8), "ue4m3").astype(np.float64)
+    with np.errstate(all="ignore"):
+        scales = np.searchsorted((values[1:] + values[:-1]) / 2, (np.abs(blocks).max(axis=1) / np.float32(6)).astype(np.float64)).astype(
+            np.uint8
+        )
+        stored = values[scales][:, None]
+        codes = mxspec.encode(np.where(stored == 0, 0, blocks / stored).astype(np.float32), "e2m1")
+    plain = np.isfinite(blocks).all(axis=1).reshape(len(x), -1)
+    wanted, bytes_ = right(x, fmt)
+    return np.where(np.repeat(plain, 16, axis=1), codes.reshape(x.shape), wanted), np.where(plain, scales.reshape(len(x), -1), bytes_)
+
+
+def log2f_of(quotient: Callable[[Array, Array], Array], whole: Any) -> Any:
+    """The scale's exponent is a logarithm of a quotient, both in float32."""
+
+    def choose(x: Array, fmt: str, scales: Array) -> Array:
+        logarithm = np.log2(quotient(find_amax(x), np.float32(BLOCKS[fmt].element.max_value)).astype(np.float64)).astype(np.float32)  # noqa: TID251
+        return np.where(x.any(axis=1), np.clip(np.nan_to_num(whole(logarithm)) + 127, 0, 254), scales)
+
+    return of_scales(choose)
 
 
 def by_chance() -> SimpleNamespace:
@@ -326,6 +385,33 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "top exponent reserved": (KnownCause.TOP_RESERVED, of_blocks(of_quotients(ieee_like)), "elements end at 3:"),
     "scale that wraps": (KnownCause.SCALE_WRAPS, of_blocks(of_scales(unclamped)), "wrap: ff, fe for"),
     "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(of_scales(nearest_in_log2), "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
+    "ties toward minus infinity": (
+        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(ties_toward("left")), "mxfp4", "mxfp8_e4m3", "mxint8"), "nearest, ties toward -infinity",
+    ),
+    "ties toward plus infinity": (
+        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(ties_toward("right")), "mxfp6_e2m3", "mxint8"), "nearest, ties toward +infinity",
+    ),
+    "ties by distances": (KnownCause.WIDE_TIES, of_blocks(of_quotients(lambda v, e: least_distance(v, 1e-6))), "less 1e-6 for even codes"),
+    "reciprocal of a rounded quotient": (
+        KnownCause.SCALE_RULE, of_blocks(log2f_of(lambda a, m: np.float32(1) / (m / a), np.ceil), "mxfp8_e4m3"),
+        "ceil(log2f v), v = 1 / (448 / amax), each result rounded to float32",
+    ),
+    "floor of a reciprocal of a rounded quotient": (
+        KnownCause.SCALE_RULE, of_blocks(log2f_of(lambda a, m: np.float32(1) / (m / a), np.floor), "mxfp4", "mxfp6_e3m2"),
+        "floor(log2f v), v = 1 / (",
+    ),
+    "floor of a product with a rounded reciprocal": (
+        KnownCause.SCALE_RULE, of_blocks(log2f_of(lambda a, m: a * (np.float32(1) / m), np.floor), "mxfp8_e5m2"),
+        "v = amax * (1 / 57344), each result rounded to float32; 2 more of the known rules have the same scales here",
+    ),
+    "ceil of a logarithm that is off by a unit": (
+        KnownCause.SCALE_RULE,
+        of_blocks(log2f_of(lambda a, m: np.float32(1) / (m / a), lambda e: np.ceil(np.where(e == np.rint(e), np.nextafter(e, np.float32(np.inf)), e))), "mxfp8_e4m3"),
+        "ceil of an inexact float log2 of amax / 448",
+    ),
+    "block scales toward zero": (
+        KnownCause.SCALE_RULE, lambda: make(["nvfp4"], quantize=block_scales_toward_zero), "amax / 6, rounded to float32, in ue4m3 nearest, ties toward zero",
+    ),
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
     "halves of blocks": (KnownCause.NIBBLE_ORDER, lambda: laid_otherwise("mxfp4", "nibble-split-32", "nibble-split-16"), 'lie as in LAYOUT = "nibble-split-32", and are read as nibble-split-16'),
@@ -376,6 +462,28 @@ def test_a_cause_is_not_named_of_what_resembles_it(name: str) -> None:
     (result,) = check(target(), quick=True, data=[]).formats
     assert result.failing
     assert cause.value not in result.causes
+
+
+def test_ties_of_a_window_are_named_next_to_the_rule_of_the_scale() -> None:
+    (result,) = check(make(["nvfp4"], TENSOR_SCALE="encode", quantize=with_wide_ties)).formats
+    assert result.causes == [KnownCause.SCALE_RULE.value, KnownCause.WIDE_TIES.value]
+    assert result.deviations[0] == "scale: (amax * encode scale) / 6, each result rounded to float32, in ue4m3 nearest, ties to even"
+    assert result.deviations[1].endswith(
+        "less 1e-6 for even codes: more than ties go to even, of (x * encode scale) * (1 / block scale), each result rounded to float32"
+    )
+
+
+def test_a_cause_of_elements_says_nothing_of_the_scale() -> None:
+    def quantize(x: Array, fmt: str) -> Answer:
+        (codes, scales), ordinary = model(x, fmt, "mx-ceil"), is_ordinary(x)
+        with np.errstate(all="ignore"):
+            quotient = (x[ordinary].astype(np.float64) / 2.0 ** (scales[ordinary].astype(float)[:, None] - 127)).astype(np.float32)
+        codes[ordinary] = ties_toward("left")(quotient, BLOCKS[fmt].element)
+        return codes, scales
+
+    (result,) = check(of_blocks(quantize)(), profile="mx-floor").formats
+    assert result.causes == [KnownCause.TIES_BY_SIGN.value]
+    assert result.deviations[1:] == ["scale: ceil(log2 amax) - emax, exact"]
 
 
 def test_a_floor_is_named_beside_another_cause() -> None:
@@ -447,7 +555,7 @@ def test_what_holds_for_the_minority_is_not_printed() -> None:
     """Codes that follow no rule are not said to follow one."""
     target = make(["mxfp4"], quantize=on_blocks(lambda x, f: (model(x, f)[0] ^ 5, model(x, f)[1])))
     (result,) = check(target).formats
-    assert not any("but for" in d for d in result.deviations)
+    assert not any("except for" in d for d in result.deviations)
     assert "by no rounding that is known here" in result.behaviour["elements"]
 
 
@@ -463,3 +571,15 @@ def test_failing_cases_never_exceed_those_asked_and_what_was_asked_is_not_called
 def test_every_need_can_be_met_and_is_some_question_s() -> None:
     assert set(Need) == set(questions.MET) == {need for question in questions.QUESTIONS for need in question.needs}
     assert len({question.ask for question in questions.QUESTIONS}) == len(questions.QUESTIONS)
+
+
+def test_a_tensor_scale_of_the_kernels_own_is_named() -> None:
+    """A dynamic quantizer whose third output is left out."""
+
+    def quantize(x: Any, fmt: str) -> Any:
+        t = mxspec.quantize(x, fmt, tensor_scale="auto")
+        return t.codes, t.scales
+
+    report = check(SimpleNamespace(FORMATS=["nvfp4"], quantize=quantize), in_process=True, quick=True)
+    assert report.exit_code == 1
+    assert (report.formats[0].causes, report.formats[0].deviations[0][:34]) == (["tensor-scale-own"], "the tensor has a scale of its own:")

@@ -75,6 +75,39 @@ def test_a_mistake_is_named(mistake: ConversionMistake) -> None:
     assert mistake in {e.mistake for e in explain(returned)}
 
 
+def through_float16(x: Any) -> Any:
+    """E5M2 by way of float16, whose subnormals are doubled where eleven bits of the number round up to the next power of two."""
+    half, (fraction, exponent) = x.astype(np.float16).astype(np.float32), np.frexp(np.abs(x))
+    return mxspec.encode(np.where((np.rint(fraction * 2048) == 2048) & (exponent <= -15), half * 2, half), "e5m2")
+
+
+def by_distance(less: float) -> Callable[[Any], Any]:
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+
+    def encode(x: Any) -> Any:
+        distances = np.abs(np.abs(x)[..., None] - values) - np.where(np.arange(8) % 2, np.float32(0), np.float32(less))
+        return (np.where(np.isfinite(x), np.argmin(distances, axis=-1), 7) | np.signbit(x) * 8).astype(np.uint8)
+
+    return encode
+
+
+ENCODERS: dict[ConversionMistake, tuple[str, Callable[[Any], Any], set[str]]] = {
+    ConversionMistake.FLOAT16_CARRY: ("e5m2", through_float16, {"below-tie", "above-tie", "exact"}),
+    ConversionMistake.DISTANCES: ("e2m1", by_distance(0.0), {"tie-even", "overflow"}),
+    ConversionMistake.BIASED_DISTANCES: ("e2m1", by_distance(1e-6), {"below-tie", "above-tie", "overflow"}),
+    ConversionMistake.TIES_DOWN: ("e3m2", lambda x: mxspec.encode(-x, "e3m2", rounding=Rounding.RNU) ^ 0x20, {"tie-even"}),
+}
+
+
+@pytest.mark.parametrize("mistake", ENCODERS, ids=lambda m: m.name)
+def test_a_mistake_of_an_encoder_is_named(mistake: ConversionMistake) -> None:
+    element, encode, topics = ENCODERS[mistake]
+    with np.errstate(all="ignore"):
+        report = check(SimpleNamespace(ELEMENTS=[element], encode=lambda x, element: encode(x)), in_process=True)
+    notes = {r.topic: r.note for r in report.requirements if r.verdict == "fail"}
+    assert {topic for topic, note in notes.items() if mistake.value in note} == topics
+
+
 def test_a_mistake_under_another_rounding_names_both() -> None:
     returned = codes_of(np.where(SMALL, np.copysign(np.float32(0), X), X), "rtz")
     assert Explanation(Cause.CONVERSION_MISTAKE, mistake=ConversionMistake.NOTHING_BELOW, rounding=Rounding.RTZ) in explain(returned)

@@ -16,6 +16,7 @@ import pytest
 
 import mxspec
 from mxspec.acceptance import fold_zeros
+from mxspec.arrays import ceil_pow2
 from mxspec.formats import get_block
 from mxspec.fused.contracts import Contract, Form, list_contracts
 from mxspec.fused.enclosures import Interval, enclose_erf, enclose_exp, enclose_tanh, make_point
@@ -359,6 +360,9 @@ def judge_float_scales(**steps: Any) -> list[Requirement]:
     [
         {}, {"scale": lambda amax: np.maximum(amax, F32(1e-10)) * F32(1 / 448)},
         {"divide": lambda blocks, scale: blocks * (F32(1) / scale)},
+        # A floor of the scale, none of amax; a power of two.
+        {"scale": lambda amax: np.maximum(amax * F32(1 / 448), F32(1e-12))},
+        {"scale": lambda amax: ceil_pow2((np.maximum(amax, F32(1e-10)) * F32(1 / 448)).astype(np.float64))},
     ],
 )  # fmt: skip
 def test_float32_scales_are_judged(steps: dict[str, Any]) -> None:
@@ -372,7 +376,7 @@ def test_float32_scales_are_judged(steps: dict[str, Any]) -> None:
         {"amax": lambda blocks: np.broadcast_to(np.abs(blocks).max(axis=(1, 2), keepdims=True), (*blocks.shape[:2], 1))},
         {"scale": lambda amax: np.maximum(amax, F32(1e-10)) / F32(240)}, {"scale": lambda amax: np.maximum(amax, F32(1e-3)) / F32(448)},
         {"scale": lambda amax: np.nextafter(np.maximum(amax, F32(1e-10)) / F32(448), F32(9))}, {"stored": lambda s, amax: 1 / s},
-        {"stored": lambda s, amax: amax}, {"stored": lambda s, amax: s.astype(ml_dtypes.bfloat16)}, {"stored": lambda s, amax: s[::-1]},
+        {"stored": lambda s, amax: amax}, {"scale": lambda amax: np.maximum(amax * F32(1 / 448), F32(1e-11))}, {"stored": lambda s, amax: s.astype(ml_dtypes.bfloat16)}, {"stored": lambda s, amax: s[::-1]},
         {"stored": lambda s, amax: s.swapaxes(0, 1).reshape(s.shape)}, {"scale": lambda amax: np.maximum(amax, F32(1e-10)) * F32(0.0022)},
         {"divide": lambda blocks, scale: (blocks / scale).astype(ml_dtypes.bfloat16)}, {"divide": lambda blocks, scale: np.trunc(blocks / scale)},
     ],

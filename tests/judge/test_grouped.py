@@ -32,6 +32,8 @@ NAMED = {
     "scales-of-the-first": "each expert has the block scales of the first expert",
     "tensor-scale-of-the-first": "each expert has the tensor scale of the first expert",
     "bias-of-the-one-before": "each expert has the bias of the expert before it",
+    "writes-whole-tiles": "whole tiles of 64 rows are written, and overwrite rows of the next experts",
+    "writes-tiles-of-zeros": "whole tiles of 128 rows are written, and overwrite rows of the next experts with zeros",
     "tile-of-the-first-row": "all rows of a tile of 16 are those of the first one's expert",
 }
 

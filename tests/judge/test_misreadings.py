@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mxspec_conformance.judge.explanation import Cause, ConversionMistake
 from mxspec_conformance.judge.misreadings import as_float32, list_misreadings, name_codes, name_table
 from mxspec_conformance.mutants.reference import Reference, combine, decode_e8m0, decode_element, decode_scale
 from mxspec_conformance.observations.tables import rotated_table
+from mxspec_conformance.render.headline import list_headlines
 from mxspec_conformance.results.report import Requirement, Verdict
 
 
@@ -210,3 +212,31 @@ def test_a_nan_is_shown_with_its_own_bits() -> None:
     bits = int(found.first.given["number"].partition(" ")[0], 16)
     assert bits & 0x7F800000 == 0x7F800000
     assert bits & 0x400000 == 0
+
+
+#: Products under a tensor scale -> what the sentence says of them.
+PRODUCTS: dict[str, tuple[Callable[[Any, Any, Any], Any], str, str]] = {
+    "tensor scale first": (
+        lambda q, sf, g: (q * g) * sf, "nvfp4-exact", "as if values were (element * tensor scale) * block scale, each result rounded to float32",
+    ),
+    "scales first": (
+        lambda q, sf, g: q * (g * sf), "nvfp4-paper",
+        "as comfy-kitchen-0.2/nvfp4/eager (it computes element * (tensor scale * block scale), each result rounded to float32; "
+        "nvfp4-paper: (element * block scale) * tensor scale, each result rounded to float32)",
+    ),
+    "tensor scale last": (lambda q, sf, g: (q * sf) * g, "nvfp4-decode", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_sentence_says_which_operations_decode(name: str) -> None:
+    multiply, profile, words = PRODUCTS[name]
+
+    def dequantize(codes: Any, scales: Any, fmt: str, tensor_scale: float = 1.0) -> Any:
+        with np.errstate(all="ignore"):
+            stored = np.repeat(mxspec.decode(scales, "ue4m3"), 16, axis=1)
+            return multiply(mxspec.decode(codes, "e2m1"), stored, np.float32(tensor_scale)).astype(np.float32)
+
+    target = SimpleNamespace(NAME="decoder", VERSION="1", FORMATS=["nvfp4"], TENSOR_SCALE="decode", dequantize=dequantize)
+    report = check(target, profile=profile, in_process=True, only="dequantize/nvfp4/*", quick=True)
+    assert list_headlines(report) == ([f"dequantize nvfp4: {words}"] if words else [])

@@ -133,8 +133,8 @@ WRONG: dict[str, tuple[Callable[..., Answer], str]] = {
     "second half again": (second_half_again, " x "),
     "the second call": (plan_of_the_second_call(), ", again"),
     "kept without words": (kept_by(lambda x, words: (read(x), words is None)), "of random_bits"),
-    "kept without whether there are words": (kept_by(lambda x, words: read(x)), "but for the words"),
-    "kept by words": (kept_by(lambda x, words: read(x) if words is None else read(words)), "that is the same but for"),
+    "kept without whether there are words": (kept_by(lambda x, words: read(x)), "except for the words"),
+    "kept by words": (kept_by(lambda x, words: read(x) if words is None else read(words)), "that is the same except for"),
     "writing words": (writing_words, "input afterwards"),
     "words again": (words_again_in_large_calls, " x "),
     "words of another thread": (words_of_another_thread(), "4 threads"),
@@ -177,7 +177,7 @@ def test_words_kept_without_the_tensor_scale_are_found() -> None:
 
     found = requirement(judge(quantize, "nvfp4", TENSOR_SCALE="amax"), "stochastic/nvfp4/random-bits")
     assert found.verdict == "fail"
-    assert any("but for the tensor scale" in case for case in found.failing_cases)
+    assert any("except for the tensor scale" in case for case in found.failing_cases)
 
 
 @pytest.mark.parametrize("bits", [2, 8])
@@ -292,7 +292,7 @@ def test_a_tensor_scale_that_is_kept_by_too_little_is_found(key: str) -> None:
     report = check(one, in_process=True, only="tensor_scale/*/*")
     found = requirement(report, "tensor_scale/nvfp4/state")
     assert found.verdict == "fail"
-    assert any("that is the same but for" in case for case in found.failing_cases)
+    assert any("that is the same except for" in case for case in found.failing_cases)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float16", "clipped"), ("bfloat16", "flushed"), ("float16", "positive ones alone")])

@@ -87,6 +87,17 @@ TOPICS: dict[str, str] = {
     "illegal-metadata": "nibbles that name no two positions in ascending order are refused, or read as they stand",
 }
 
+#: The topics of single blocks, in the order of their bits and numbers in files for hardware; a new one comes last.
+BLOCK_TOPICS = (
+    "exact", "tie-even", "below-tie", "above-tie", "overflow", "subnormal", "zero-sign", "zero-block", "nan", "inf", "scale-boundary", "scale-clamp",
+)  # fmt: skip
+
+
+def topic_numbers() -> dict[str, int]:
+    """Topic -> its number in files for hardware: `BLOCK_TOPICS`, then all others in the order of `TOPICS`."""
+    return {topic: i for i, topic in enumerate(dict.fromkeys((*BLOCK_TOPICS, *TOPICS)))}
+
+
 #: Topics whose subject OCP MX v1.0 section 6.3 only recommends ("SHOULD"), of an MX block.
 _SHOULD = {"scale-boundary", "scale-clamp", "scale-tie"}
 #: Topics that OCP MX v1.0 leaves to the implementation, of any format.
@@ -260,10 +271,15 @@ def _is_ocp(fmt: str) -> bool:
 
 
 def _keeps_nan(operation: str, fmt: str) -> bool:
-    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone or in a block."""
+    """Whether a conversion of a NaN has to give a NaN: to an FP8 element, alone, in an MX block or under a float32 scale."""
     if operation in ("encode", "stochastic"):
         return fmt in ELEMENTS and ELEMENTS[fmt].nan_code is not None
-    return operation == "quantize" and fmt in BLOCKS and BLOCKS[fmt].element.nan_code is not None
+    return (
+        operation == "quantize"
+        and fmt in BLOCKS
+        and (BLOCKS[fmt].is_ocp or BLOCKS[fmt].scale.bits > 8)
+        and BLOCKS[fmt].element.nan_code is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)

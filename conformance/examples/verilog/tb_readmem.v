@@ -1,16 +1,16 @@
 // Compares a quantizer with the blocks of `mxspec kit hardware`; any Verilog simulator.
-// iverilog -P tb_readmem.TIES_AWAY=0 tb_readmem.v mxfp4_quantizer.v && ./a.out +x=mxfp4.x.hex +want=mxfp4.mx-floor.hex
+// iverilog -I FOLDER_OF_THE_KIT -DMXSPEC_DIR='"FOLDER_OF_THE_KIT"' -o readmem.vvp tb_readmem.v mxfp4_quantizer.v && vvp readmem.vvp
+// Names, lines and fields are those of the kit's index; for another rule put its name in place of MX_FLOOR.
 `timescale 1ns / 1ns
 module tb_readmem;
   parameter TIES_AWAY = 0;
-  parameter BLOCKS = 4096;
-  parameter LINES = 8192;
-  reg [1023:0] inputs [0:BLOCKS - 1];
-  reg [551:0] answers [0:LINES - 1]; // kind, block, bits that count, scale byte, then 8 bits a lane: the head of the file says which
-  reg [551:0] answer;
-  reg [1023:0] x;
-  reg [263:0] returned;
-  reg [8 * 256 - 1:0] name;
+  `include "mxspec_index.vh"
+  localparam WIDTH = MXFP4_MX_FLOOR_MASK_BITS; // the scale byte above 8 bits a lane
+  reg [MXFP4_X_BITS - 1:0] inputs [0:MXFP4_X_LINES - 1];
+  reg [MXFP4_MX_FLOOR_BITS - 1:0] answers [0:MXFP4_MX_FLOOR_LINES - 1];
+  reg [MXFP4_MX_FLOOR_BITS - 1:0] answer;
+  reg [MXFP4_X_BITS - 1:0] x;
+  reg [WIDTH - 1:0] returned;
   wire [127:0] codes;
   wire [7:0] scale;
   integer block, line, lane, right, allowed, failed, left_open;
@@ -18,31 +18,32 @@ module tb_readmem;
   mxfp4_quantizer #(.TIES_AWAY(TIES_AWAY)) dut (.x(x), .codes(codes), .scale(scale));
 
   initial begin
-    if (!$value$plusargs("x=%s", name)) name = "mxfp4.x.hex";
-    $readmemh(name, inputs);
-    if (!$value$plusargs("want=%s", name)) name = "mxfp4.mx-floor.hex";
-    $readmemh(name, answers);
+    $readmemh(MXFP4_X_FILE, inputs);
+    $readmemh(MXFP4_MX_FLOOR_FILE, answers);
+    if ((inputs[0] != 0 && answers[0] != 0) !== 1'b1) // x where a file was not read, 0 in some simulators
+      $fatal(1, "%0s or its answers were not read: name their folder by MXSPEC_DIR", MXFP4_X_FILE);
     failed = 0;
     left_open = 0;
     line = 0;
-    for (block = 0; block < BLOCKS && ^inputs[block] !== 1'bx; block = block + 1) begin
+    for (block = 0; block < MXFP4_X_LINES; block = block + 1) begin
       x = inputs[block];
       #1;
-      returned = {scale, 256'd0};
-      for (lane = 0; lane < 32; lane = lane + 1) returned[8 * lane +: 8] = {4'd0, codes[4 * lane +: 4]};
+      returned = {scale, {8 * MXFP4_X_LANE_COUNT{1'b0}}};
+      for (lane = 0; lane < MXFP4_X_LANE_COUNT; lane = lane + 1) returned[8 * lane +: 8] = {4'd0, codes[4 * lane +: 4]};
       right = 0;
       allowed = 0;
-      while (line < LINES && answers[line][543:528] === block[15:0]) begin // lines are in the order of blocks
-        answer = answers[line];
-        if (((returned ^ answer[263:0]) & answer[527:264]) === 264'd0) begin // an x or z of the design is a difference
-          if (answer[551:544] == 0) right = 1;
+      answer = answers[line];
+      while (line < MXFP4_MX_FLOOR_LINES && answer[MXFP4_MX_FLOOR_BLOCK_LOW +: MXFP4_MX_FLOOR_BLOCK_BITS] == block) begin // lines are in the order of blocks
+        if (((returned ^ answer[WIDTH - 1:0]) & answer[MXFP4_MX_FLOOR_MASK_LOW +: WIDTH]) === {WIDTH{1'b0}}) begin // an x or z of the design is a difference
+          if (answer[MXFP4_MX_FLOOR_KIND_LOW +: MXFP4_MX_FLOOR_KIND_BITS] == 0) right = 1;
           else allowed = 1;
         end
         line = line + 1;
+        answer = answers[line];
       end
       if (!right && allowed) left_open = left_open + 1;
       if (!right && !allowed) begin
-        if (failed < 4) $display("block %0d: expected, for one, %h, returned %h; bits that count %h", block, answer[263:0], returned, answer[527:264]);
+        if (failed < 4) $display("block %0d, topic %0d: returned %h, which no line allows", block, MXFP4_X_TOPICS[8 * block +: 8], returned);
         failed = failed + 1;
       end
     end

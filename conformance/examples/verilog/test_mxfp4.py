@@ -24,4 +24,5 @@ async def quantizer_follows_mx_floor(dut):
         codes = int(dut.codes.value)
         board.check(x, [codes >> 4 * lane & 15 for lane in range(32)], int(dut.scale.value))
     dut._log.info(board.summary())
+    dut._log.info("covered: " + board.covered())
     assert not board.failed, board.summary()

@@ -86,7 +86,7 @@ def _draw_interop(document: Document) -> Iterator[BarPlot]:
         groups[row["format"] + level][row["verdict"]] += 1
     yield make_bars(
         "Pairs of quantizer and decoder that agree in every bit, of all pairs",
-        [(name, c["bits"] / c.total(), f"{c['bits']} of {c.total()}; {c['values']} but for signs of zero, {c['wrong']} wrong") for name, c in groups.items()],
+        [(name, c["bits"] / c.total(), f"{c['bits']} of {c.total()}; {c['values']} except for signs of zero, {c['wrong']} wrong") for name, c in groups.items()],
         whole=1.0, note="A stand-in is a profile in a library's place: what the library does, computed by the model. Wrong: a block that occurs decodes to another float32, be it by the last bit.",
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -27,13 +27,12 @@ from mxspec_conformance.cli.parameters import (
     TARGET,
     FileCommand,
     need_jinja2,
+    read_shard,
 )
 from mxspec_conformance.cli.streams import Stopped, until_closed
-from mxspec_conformance.judge.wanted import Wanted
-from mxspec_conformance.results.conclusion import NO_ANSWER
+from mxspec_conformance.judge.wanted import Wanted, list_not_judged
 from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import write_files
@@ -52,12 +51,20 @@ if TYPE_CHECKING:
 @click.option(
     "--only", "globs", multiple=True, metavar="GLOB", help="Only requirements whose id matches, such as 'quantize/mxfp4/*'; repeatable."
 )
-@click.option("--quick/--full", default=None, help="Run a reduced case set with the same mutation score, or all; default: all.")
+@click.option("--quick/--full", default=None, help="Fewer cases, which detect as many of the known mistakes, or all; default: all.")
 @click.option(
     "--ci",
     is_flag=True,
-    help="For CI: --quick unless --full, kept while no file changes; JUnit, annotations on GitHub, exit code 2 for whatever was not judged.",
+    help="For CI: --quick unless --full, cached while nothing changes; JUnit, annotations on GitHub, exit code 2 for whatever was not judged.",
 )
+@click.option(
+    "--shard",
+    default="1/1",
+    callback=read_shard,
+    metavar="I/N",
+    help="Only every N-th format, layout and product, from the I-th on; see docs/reports.md.",
+)
+@click.option("--no-cache", is_flag=True, help="With --ci: judge again, whatever an earlier run has kept.")
 @click.option(
     "--data", "data_files", multiple=True, type=INPUT, metavar="FILE",
     help="Also measure what differences mean on the tensors of this .npy, safetensors or GGUF file; repeatable.",
@@ -88,8 +95,8 @@ if TYPE_CHECKING:
     help="Timeout of one call, in seconds; a start may take ten times as long, at least 30 s.",
 )  # fmt: skip
 @click.option(
-    "--total-timeout", type=SECONDS, default=TOTAL_SECONDS, show_default=True,
-    help="Timeout of all calls together, in seconds; calls not made by then are timeouts.",
+    "--total-timeout", type=SECONDS,
+    help=f"Timeout of all calls together, in seconds; calls not made by then are timeouts. Default: {TOTAL_SECONDS:g}; at --ci's quick level 300.",
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Number of targets that are judged at a time.")
 @click.option("--in-process", is_flag=True, help="Run the target in-process; a crash ends the checker too.")
@@ -100,6 +107,8 @@ def check(
     globs: tuple[str, ...],
     quick: bool | None,
     ci: bool,
+    shard: tuple[int, int],
+    no_cache: bool,
     level: str,
     baseline_file: Path | None,
     new_baseline: Path | None,
@@ -115,7 +124,7 @@ def check(
     verbose: bool,
     failures: int | None,
     timeout: float,
-    total_timeout: float,
+    total_timeout: float | None,
     jobs: int,
     in_process: bool,
 ) -> None:
@@ -137,6 +146,10 @@ def check(
     from mxspec_conformance.transports.recorded import ResultsFile, write_bundle
 
     today = datetime.now(timezone.utc).date()
+    if ci:
+        quick, junit = quick is not False, junit or Path("mxspec-junit.xml" if shard == (1, 1) else f"mxspec-junit-{shard[0]}.xml")
+    total_timeout = total_timeout or (300.0 if ci and quick else TOTAL_SECONDS)
+    give_up = partial(_give_up, targets=targets, junit=junit if ci else None, waiver_file=waiver_file, err=str(json_file) == "-")
     if missing_calls is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
         fail("--missing-calls takes exactly one results file; other targets are called directly")
     try:
@@ -144,14 +157,14 @@ def check(
         listed = None if baseline_file is None else read_list(baseline_file)
         earlier = None if baseline_file is None or listed is not None else read_baseline(baseline_file)
     except (WaiverError, BaselineError) as error:
-        fail(str(error))
+        give_up([str(error)])
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
         fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
     if len(targets) > 1 and (listed is not None or new_baseline is not None):
         fail("a list of ids is of one target; run `mxspec check` for each, with a list of its own")
     if not all(map(str.strip, globs)):
         fail("--only is empty; name requirements, such as 'quantize/mxfp4/*', or leave it out to judge all")
-    only, partial_run = " ".join(globs) or None, bool(globs or formats)
+    only, partial_run = " ".join(globs) or None, bool(globs or formats or shard != (1, 1))
     reports: list[Report] = []
     lost: list[str] = []
     memory: Memory | None = None
@@ -159,20 +172,21 @@ def check(
     if ci:
         from mxspec_conformance.cli.ci import open_memory
 
-        quick, junit = quick is not False, junit or Path("mxspec-junit.xml")
         outputs = tuple(p for p in (json_file, html, junit, markdown, badge, new_waivers, new_baseline, missing_calls) if p is not None)
         options = {
             "quick": quick, "profile": profile, "formats": formats, "globs": globs, "level": level, "data": data_files, "in_process": in_process,
             "timeouts": (timeout, total_timeout), "day": today if waiver_file is not None else None, "waivers": waiver_file,
-            "baseline": baseline_file,
+            "baseline": baseline_file, "shard": shard,
         }  # fmt: skip
         memory = open_memory(targets, options, tuple(p for p in (waiver_file, baseline_file, *data_files) if p is not None), outputs)
     paths = {"html": html, "junit": junit, "markdown": markdown, "badge": badge}
     finish = partial(
         _finish, targets=targets, paths=paths, json_file=json_file, waiver_file=waiver_file, failures=failures, verbose=verbose, ci=ci
     )
-    if memory is not None and not any((new_waivers, new_baseline, missing_calls)) and (kept := memory.recall()) is not None:
-        finish(kept, memory.lost, {}, note=f"from the cache, {memory.file}: no file has changed")
+    if memory is not None and not any((no_cache, new_waivers, new_baseline, missing_calls)) and (kept := memory.recall()) is not None:
+        finish(kept, memory.lost, {}, note=f"from the cache, {memory.file}: no file and no variable has changed")
+    if ci and junit is not None:  # that of an earlier run would stay where this one ends early
+        junit.unlink(missing_ok=True)
     data = (normal_data(), *map(read_data, data_files))
     opened: list[Any] = [ResultsFile(spec) if missing_calls is not None else spec for spec in targets]
     found: list[Report | TargetError] = []
@@ -181,7 +195,7 @@ def check(
         with show_progress(f"judging {', '.join(targets)}") as progress:
             judged = check_several(
                 opened, jobs, profile=judged_by, formats=formats or None, only=only, in_process=in_process, timeout=timeout,
-                total_timeout=total_timeout, quick=bool(quick), data=data, progress=progress, begun=begun.append,
+                total_timeout=total_timeout, quick=bool(quick), shard=shard, data=data, progress=progress, begun=begun.append,
                 **({} if memory is None else {"loaded": memory.learn}),
             )  # fmt: skip
             for each in judged:
@@ -194,9 +208,7 @@ def check(
     for report in found:
         if isinstance(report, TargetError):
             if len(targets) == 1:
-                if ci:
-                    _annotate([], targets, [str(report)], waiver_file, err=str(json_file) == "-")
-                raise report
+                give_up([str(report)])
             lost.append(str(report))  # the others have verdicts
             continue
         reports.append(report)
@@ -209,14 +221,16 @@ def check(
         for report in reports:
             apply_waivers(report, waivers, today=today)
     if not reports:
-        fail("\n".join(lost))
+        give_up(lost)
     for report in reports:
+        if (part := report.details.get("shard")) and not part["names"]:
+            lost.append(f"{report.target['name']}: shard {part['part']} is empty; use fewer shards")
         for wanted in Wanted(only).list_each():
             own = [r for r in report.requirements if wanted.fits(r.id)]
             if all(r.verdict is Verdict.UNSUPPORTED for r in own):
                 lost.append(f"{report.target['name']}: {_explain_nothing(report, own, wanted)}")
     if only is not None and not any(report.requirements for report in reports):
-        fail("\n".join(lost))
+        give_up(lost)
     for report in reports:
         report.exit_level = Level(level)
         if report.too_mild:
@@ -230,13 +244,13 @@ def check(
             except BaselineError as error:
                 fail(str(error))
         if listed is not None:
-            apply_list(report, listed, partial=partial_run)
+            apply_list(report, listed, partial=partial_run, file=str(baseline_file))
         elif earlier is not None and baseline_file is not None:
             try:
                 apply_baseline(report, earlier, baseline_file)
             except BaselineError as error:
                 fail(str(error))
-        lost += _list_not_judged(report, formats, whole=ci and not globs, nearest=ci and profile is None)
+        lost += list_not_judged(report, formats, whole=ci and not globs, nearest=ci and profile is None)
     contents = {} if new_waivers is None or new_text is None else {new_waivers: new_text.encode("utf-8")}
     if new_baseline is not None:
         contents[new_baseline] = new_list.encode("utf-8")
@@ -249,9 +263,13 @@ def _finish(
     json_file: Path | None, waiver_file: Path | None, failures: int | None, verbose: bool, ci: bool, note: str,
 ) -> NoReturn:  # fmt: skip
     """Write the files, show what there is, and end with the exit code."""
+    from mxspec_conformance.render.junit import render_junit
+
     results = [r.as_dict() for r in reports]
     text = json.dumps(results[0] if len(targets) == 1 else results, indent=1) + "\n"
     contents = _render(results, **paths) | contents
+    if lost and paths["junit"] is not None:
+        contents |= {paths["junit"]: render_junit(results, lost)}
     printed = str(json_file) == "-"
     if json_file is not None and not printed:
         contents[json_file] = text.encode("ascii")
@@ -276,36 +294,22 @@ def _finish(
     raise click.exceptions.Exit(EXIT_ERROR if lost else max(r.exit_code for r in reports))
 
 
+def _give_up(lost: Sequence[str], *, targets: Sequence[str], junit: Path | None, waiver_file: Path | None, err: bool) -> NoReturn:
+    """End where nothing was judged; junit: the file of `--ci`."""
+    if junit is not None:
+        from mxspec_conformance.render.junit import render_junit
+
+        write_files({junit: render_junit([], lost)})
+        _annotate([], targets, lost, waiver_file, err=err)
+    fail("\n".join(lost))
+
+
 def _annotate(reports: Sequence[Report], targets: Sequence[str], lost: Sequence[str], waiver_file: Path | None, *, err: bool) -> None:
     from mxspec_conformance.cli.ci import list_annotations
 
     if os.environ.get("GITHUB_ACTIONS"):
         for line in list_annotations(reports, targets, lost, waiver_file):
             click.echo(line, err=err)
-
-
-def _list_not_judged(report: Report, formats: Sequence[str], *, whole: bool, nearest: bool) -> Iterator[str]:
-    """What was named, and has no verdict. whole: what the target lists counts as named; nearest: a profile has to be named too."""
-    name = report.target["name"]
-    capabilities = report.target["capabilities"]
-    listed = (
-        [*capabilities.get("formats", ()), *(parse_product(p).name for p in capabilities.get("products", ()))]
-        if whole and not formats
-        else []
-    )
-    for each in (*formats, *listed):
-        own = [r for r in report.requirements if r.format == each or any(f"{side}-".startswith(f"{each}-") for side in r.format.split("@"))]
-        if (own or whole) and all(r.verdict is Verdict.UNSUPPORTED for r in own):
-            notes = "; ".join(dict.fromkeys(r.note for r in own if r.note)) or "no requirement of it was judged"
-            yield f"{name}: {each} is not judged: {notes}; name with --format what the target is to be judged in"
-    judged = {r.format for r in report.requirements if r.operation in ("quantize", "scale") and r.verdict is not Verdict.UNSUPPORTED}
-    chosen = [f for f in report.formats if f.format in judged and f.chosen == "nearest" and NO_ANSWER not in f.causes]
-    if nearest and (found := dict.fromkeys(f.judged_against for f in chosen)):
-        claim = ", ".join(map(repr, found))
-        yield (
-            f"{name} names no profile, so that a change of its rule would be judged by another one; write PROFILE = {claim} in it, "
-            "or pass --profile ('nearest' accepts whichever is nearest)"
-        )
 
 
 def _explain_nothing(report: Report, unsupported: Sequence[Requirement], wanted: Wanted) -> str:

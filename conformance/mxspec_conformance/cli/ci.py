@@ -21,7 +21,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from mxspec_conformance.render.headline import find_headlines
-from mxspec_conformance.results.environment import describe_machine
+from mxspec_conformance.results.baseline import list_unmatched
+from mxspec_conformance.results.environment import describe_git, describe_machine
 from mxspec_conformance.results.report import STALE_STATES, Report, Verdict, read_report
 from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.files import write_file
@@ -34,8 +35,26 @@ _SKIPPED = {".git", "__pycache__", FOLDER.name, ".pytest_cache", ".mypy_cache", 
 MAX_FILES, MAX_BYTES = 20_000, 300 << 20
 #: Libraries by which a process reaches a card.
 _DRIVERS = ("libcuda.so", "libamdhip64.so", "libhsa-runtime64.so", "libze_loader.so")
-#: Variables on which an answer may depend.
-_VARIABLES = ("PYTHON", "MXSPEC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "TORCH", "TRITON_", "OMP_", "LD_", "JAX_", "XLA_")
+#: Variables that differ from run to run and decide no answer: of runners, terminals and sessions. A target may read any other one.
+_OF_RUNS = (
+    "GITHUB_",
+    "RUNNER_",
+    "ACTIONS_",
+    "CI_",
+    "GITLAB_",
+    "BUILDKITE_",
+    "CIRCLE_",
+    "TRAVIS_",
+    "SSH_",
+    "XDG_",
+    "DBUS_",
+    "VSCODE_",
+    "PRE_COMMIT",
+)
+_OF_TERMINALS = {
+    "_", "PWD", "OLDPWD", "SHLVL", "TERM", "TERM_PROGRAM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "HOSTNAME", "PS1",
+    "WINDOWID", "INVOCATION_ID", "JOURNAL_STREAM", "PYTEST_CURRENT_TEST", "PYTEST_VERSION", "BUILD_ID", "BUILD_NUMBER", "BUILD_TAG", "BUILD_URL",
+}  # fmt: skip
 
 
 class _TooMuch(Exception):
@@ -50,11 +69,12 @@ class Memory:
     #: Computes the digest of all that the result can depend on.
     compute: Callable[[], str]
     roots: tuple[Path, ...]
+    #: Targets of the run.
+    names: tuple[str, ...] = ()
     digest: str = ""
     #: Why nothing is kept; empty: it is.
     reason: str = ""
-    #: Targets of the run, and what the process of each has loaded, of those that tell.
-    targets: int = 1
+    #: What the process of each target has loaded, of those that tell.
     loaded: list[Sequence[str]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
@@ -78,7 +98,10 @@ class Memory:
             if any(_digest_file(Path(path)) != digest for path, digest in document["elsewhere"].items()):
                 return None
             self.lost = [str(text) for text in document["lost"]]
-            return [read_report(result) for result in document["results"]]
+            reports = [read_report(result) for result in document["results"]]
+            for report, target, files in zip(reports, self.names, document["loaded"], strict=False):
+                report.environment |= describe_git(target, [str(file) for file in files])
+            return reports
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -90,7 +113,9 @@ class Memory:
             reason = self.reason or ("a file has changed during the run" if self.digest != before else "")
         if not reason:
             elsewhere = self._list_elsewhere()
-            document = {"digest": self.digest, "elsewhere": elsewhere, "lost": list(lost), "results": [r.as_dict() for r in reports]}
+            document = {
+                "digest": self.digest, "elsewhere": elsewhere, "loaded": self.loaded, "lost": list(lost), "results": [r.as_dict() for r in reports],
+            }  # fmt: skip
             try:
                 self.file.parent.mkdir(exist_ok=True)
                 write_file(self.file.parent / ".gitignore", b"*\n")
@@ -106,16 +131,16 @@ class Memory:
             device = str(report.environment.get("device", "cpu"))
             if device != "cpu":
                 return f"it ran on {device}, whose driver has no digest"
-        if len(self.loaded) < self.targets:
+        if len(self.loaded) < len(self.names):
             return "a target does not tell which files it has loaded"
         if drivers := [path for files in self.loaded for path in files if path.rpartition("/")[2].startswith(_DRIVERS)]:
             return f"it has loaded {drivers[0]}, the driver of a card"
         return ""
 
     def _list_elsewhere(self) -> dict[str, str]:
-        """The digests of the files that the target has loaded and that no other digest covers: modules and libraries of elsewhere."""
-        installed = _list_prefixes()
-        paths = [p for p in map(Path, sorted({*chain(*self.loaded)})) if p.is_file() and not any(root in p.parents for root in installed)]
+        """The digests of the files that the target has loaded and that no other digest covers: installed ones too, as an edited or
+        copied file is not that of its record."""
+        paths = [p for p in map(Path, sorted({*chain(*self.loaded)})) if p.is_file()]
         return {str(p): _digest_file(p) for p in paths if not self._has_digest(p)}
 
     def _has_digest(self, path: Path) -> bool:
@@ -139,7 +164,7 @@ def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequen
             found.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _digest_file(path).encode("ascii"))
         return found.hexdigest()
 
-    memory = Memory(FOLDER / f"{name}.json", digest, roots, targets=len(targets))
+    memory = Memory(FOLDER / f"{name}.json", digest, roots, tuple(targets))
     memory.begin()
     return memory
 
@@ -149,7 +174,7 @@ def _digest_file(path: Path) -> str:
 
 
 def _list_variables() -> list[tuple[str, str]]:
-    return sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
+    return sorted((k, v) for k, v in os.environ.items() if not k.startswith(_OF_RUNS) and k not in _OF_TERMINALS)
 
 
 def _find_root(target: str) -> Path:
@@ -230,8 +255,7 @@ def list_annotations(reports: Sequence[Report], targets: Sequence[str], lost: Se
         for waiver in report.waivers:
             if waiver["state"] in STALE_STATES:
                 lines.append(_annotate("error", f"stale waiver {waiver['id']}: {waiver['state']}", str(waivers or "")))
-        for name in () if report.baseline is None else report.baseline.unmatched:
-            lines.append(_annotate("warning", f"the baseline lists {name}, which matches nothing"))
+        lines += [_annotate("warning", text) for text in list_unmatched(report)]
     return [*lines, *(_annotate("error", text, targets[0]) for text in lost)]
 
 
@@ -239,9 +263,12 @@ def _annotate(kind: str, text: str, file: str = "", operation: str = "") -> str:
     """https://docs.github.com/actions/reference/workflow-commands; a command ends with its line, a property with a comma."""
     given = {"title": "mxspec"}
     if file and Path(file).is_file():
-        path, root = Path(file).resolve(), Path(os.environ.get("GITHUB_WORKSPACE") or ".").resolve()
+        place, line = find_place(Path(file), operation)
+        path, root = place.resolve(), Path(os.environ.get("GITHUB_WORKSPACE") or ".").resolve()
+        if root not in path.parents:  # GitHub shows lines of the repository alone
+            path, line = Path(file).resolve(), 1
         here = (path.relative_to(root) if root in path.parents else path).as_posix()
-        given = {"file": here, "line": str(find_line(Path(file), operation)), **given}
+        given = {"file": here, "line": str(line), **given}
     properties = ",".join(f"{key}={_escape(value).replace(':', '%3A').replace(',', '%2C')}" for key, value in given.items())
     return f"::{kind} {properties}::{_escape(clean_text(text))}"
 
@@ -250,15 +277,35 @@ def _escape(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def find_line(file: Path, function: str) -> int:
-    """The line on which a Python file defines a function, or gives it a value; 1 where it does not."""
+def find_place(file: Path, function: str, depth: int = 4) -> tuple[Path, int]:
+    """The file and line where a Python file defines a function, gives it a value or imports it from; line 1 where it does not.
+
+    Modules are looked for next to the file and on the path, and not run.
+    """
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return 1
+        return file, 1
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function:
-            return node.lineno
+            return file, node.lineno
         if isinstance(node, ast.Assign) and any(isinstance(name, ast.Name) and name.id == function for name in ast.walk(node)):
-            return node.lineno
-    return 1
+            return file, node.lineno
+        names = node.names if isinstance(node, ast.ImportFrom) and node.module else []
+        if own := next((n.name for n in names if (n.asname or n.name) == function), ""):
+            assert isinstance(node, ast.ImportFrom)
+            module = _find_module(file, f"{node.module}", node.level) if depth else None
+            found = find_place(module, own, depth - 1) if module is not None else (file, 1)
+            return found if found[1] > 1 else (file, node.lineno)
+    return file, 1
+
+
+def _find_module(file: Path, name: str, level: int) -> Path | None:
+    """The file of a module that another file imports."""
+    package = file.parents[level - 1] if level else None
+    for folder in (package,) if package else (file.parent, *(Path(entry) for entry in sys.path if entry)):
+        stem = folder.joinpath(*name.split("."))
+        for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None

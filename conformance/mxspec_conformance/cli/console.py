@@ -8,6 +8,8 @@ import os
 import re
 import shlex
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, TextIO, cast
 
@@ -88,14 +90,34 @@ class CleanConsole(Console):
 
 @contextlib.contextmanager
 def show_progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr that names the current step; silent if stderr is not a terminal."""
+    """A spinner on stderr that names the current step; without a terminal a line after each silent minute."""
     console = make_console(stderr=True)
+    if not console.is_terminal:
+        with _say_each_minute(what) as note:
+            yield note
+        return
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console,
-        transient=True, disable=not console.is_terminal,
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console, transient=True,
     ) as progress:  # fmt: skip
         task = progress.add_task(what, total=None)
         yield lambda step: progress.update(task, description=f"{what}: {step}")
+
+
+@contextlib.contextmanager
+def _say_each_minute(what: str) -> Iterator[Callable[[str], None]]:
+    """What runs, for runners that end a job which says nothing."""
+    begun, steps, over = time.monotonic(), [what], threading.Event()
+
+    def say() -> None:
+        while not over.wait(60):
+            with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+                click.echo(clean_text(f"mxspec: {steps[-1]}, {time.monotonic() - begun:.0f} s so far", MESSAGE), err=True)
+
+    threading.Thread(target=say, daemon=True).start()
+    try:
+        yield lambda step: steps.append(f"{what}: {step}")
+    finally:
+        over.set()
 
 
 @contextlib.contextmanager

@@ -164,6 +164,8 @@ def _print_identity(identity: Any, console: Console) -> None:
         table.add_row(Text(key), Text(value))
     for part, layout in identity.layouts.items():
         table.add_row(Text(f"layout of {part}"), Text(layout))
+    if identity.arithmetic and not identity.identical:
+        table.add_row("", Text(f"What follows is the arithmetic of {identity.nearest}, not that of the target.", style="dim"))
     for key, value in identity.arithmetic.items():
         table.add_row(Text(key, style="dim"), Text(value, style="dim"))
     console.print(table)

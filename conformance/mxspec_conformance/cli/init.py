@@ -10,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mxspec.formats import BLOCKS
+from mxspec.profiles import default_profile
 from mxspec_conformance.cli.console import fail, make_console
 from mxspec_conformance.cli.parameters import OUTPUT_FILE
 from mxspec_vectors.files import write_file
@@ -37,6 +39,8 @@ class Function:
     model: tuple[str, ...]
     #: Structure of its call in C, where it is not named after the function.
     call: str = ""
+    #: How a kernel on a card is launched; shown in a comment.
+    launch: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Kind:
     refused: Mapping[str, str] = field(default_factory=dict)
     #: Lines at the end of a file that is a program.
     program: str = ""
+    #: What else is often declared, in comments.
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,18 @@ KINDS: Mapping[str, Kind] = {
                 "quantize", "x, fmt",
                 "x float32 [rows, k] -> codes uint8 [rows, k], one to a byte, and scales uint8 [rows, k / 32].",
                 ("t = mxspec.quantize(<x>, fmt)", "return t.codes, t.scales"),
+                launch=(
+                    "codes = torch.empty((x.shape[0], x.shape[1] // 2), dtype=torch.uint8, device=x.device)  # LAYOUT says how they are packed",
+                    "scales = torch.empty((x.shape[0], x.shape[1] // 32), dtype=torch.uint8, device=x.device)",
+                    "your_kernel[(x.shape[0],)](x, codes, scales, x.shape[1])",
+                    "return codes, scales",
+                ),
             ),
+        ),
+        options=(
+            'LAYOUT = "nibble-low"  # two codes in a byte, the first in the low half',
+            'DTYPES = ["float32", "bfloat16"]  # of x; one by one where not all are taken',
+            'PROFILE = "mx-rceil"  # the rule that you promise; `mxspec profiles` lists them',
         ),
     ),
     "dequantizer": Kind(
@@ -172,12 +189,43 @@ FRAMEWORKS: Mapping[str, Framework] = {
 }  # fmt: skip
 
 
-def write_template(kind: str, framework: str, file: Path) -> str:
+_AMAX = "None if tensor_scale is None else mxspec.TensorScale.from_float(TENSOR_SCALE, tensor_scale)"
+
+
+def _in_format(chosen: Kind, fmt: str) -> Kind:
+    """A quantizer or dequantizer of another format."""
+    block = BLOCKS[fmt]
+    swap = {'"mxfp4"': f'"{fmt}"', "k / 32": f"k / {block.k}", "// 32": f"// {block.k}", "mx-rceil": default_profile(fmt).id}
+    if block.has_tensor_scale:
+        swap |= {f'"{fmt}"]': f'"{fmt}"]\nTENSOR_SCALE = "amax"  # or "decode", "encode": what your kernel is given'}
+
+    def put(text: str) -> str:
+        for old, new in swap.items():
+            text = text.replace(old, new)
+        return text
+
+    def of(f: Function) -> Function:
+        argument, use = (", tensor_scale=None", f"fmt, tensor_scale={_AMAX})") if block.has_tensor_scale else ("", "fmt)")
+        model = tuple(line.replace("fmt)", use) for line in f.model)
+        return replace(f, arguments=f.arguments + argument, text=put(f.text), model=model, launch=tuple(map(put, f.launch)))
+
+    capabilities = {**chosen.capabilities, "formats": [fmt], **({"tensor_scale": "amax"} if block.has_tensor_scale else {})}
+    return replace(
+        chosen, declares=put(chosen.declares), capabilities=capabilities, functions=tuple(map(of, chosen.functions)),
+        options=tuple(map(put, chosen.options)),
+    )  # fmt: skip
+
+
+def write_template(kind: str, framework: str, file: Path, fmt: str = "mxfp4") -> str:
     """The text of a target file.
 
-    Raises ValueError where the two do not go together.
+    Raises ValueError where these do not go together.
     """
     chosen, using = KINDS[kind], FRAMEWORKS[framework]
+    if fmt != "mxfp4":
+        if kind not in ("quantizer", "dequantizer"):
+            raise ValueError(f"--format is for a quantizer or a dequantizer, not for a {kind}; leave it out")
+        chosen = _in_format(chosen, fmt)
     if reason := chosen.refused.get(framework):
         allowed = ", ".join(f for f in FRAMEWORKS if f not in chosen.refused)
         raise ValueError(f"there is no {kind} in {framework}: {reason}; allowed are {allowed}")
@@ -200,11 +248,13 @@ def _write_python(kind: str, chosen: Kind, using: Framework, file: Path) -> str:
         head = f'"""A {kind} for `mxspec check {file.name}`. {MARK} marks what is yours."""'
     lines = [head, "", *using.imports, *([""] if using.imports else []), *chosen.imports, ""]
     if chosen.declares:
-        lines += [*using.declares, f'NAME, VERSION = {using.name}, "0"  # {MARK}', f"{chosen.declares}  # {MARK}", ""]
+        lines += [*using.declares, f'NAME, VERSION = {using.name}, "0"  # {MARK}', f"{chosen.declares}  # {MARK}"]
+        lines += [*(f"# {option}" for option in chosen.options), ""]
     for function in chosen.functions:
         body = [
             f'"""{function.text}"""',
             f"# {MARK}: {using.call}.",
+            *(f"#     {line}" for line in function.launch if using is FRAMEWORKS["triton"]),
             "# Until then mxspec's own model answers.",
             *map(on_host, function.model),
         ]
@@ -277,7 +327,8 @@ def _compile(source: Path, library: str, include: str) -> list[str]:
 @click.option(
     "--with", "framework", type=click.Choice(list(FRAMEWORKS)), help="What the target is written in; default: numpy, for a .c file c."
 )
-def init(kind: str, file: Path | None, framework: str | None) -> None:
+@click.option("--format", "fmt", type=click.Choice(list(BLOCKS)), default="mxfp4", help="Of a quantizer or dequantizer; default: mxfp4.")
+def init(kind: str, file: Path | None, framework: str | None, fmt: str) -> None:
     """Write a target file to fill in, and try it.
 
     FILE, by default my_KIND.py, is a legal target as it is written: in Python the model of mxspec answers until your function
@@ -290,7 +341,10 @@ def init(kind: str, file: Path | None, framework: str | None) -> None:
     file = file or Path(f"my_{kind}{FRAMEWORKS[framework].suffix}")
     if file.exists():
         fail(f"{file} exists, and is left as it is; name a new file")
-    text = write_template(kind, framework, file)
+    try:
+        text = write_template(kind, framework, file, fmt)
+    except ValueError as error:
+        fail(str(error))
     write_file(file, text.encode("ascii"))
     click.echo(f"{file} is written; what you have to change is marked {MARK}.\n")
     ok = _try(kind, framework, file)

@@ -15,6 +15,7 @@ import click
 
 from mxspec.adjacent import ADJACENT, register_named
 from mxspec.formats import BLOCKS
+from mxspec.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -48,16 +49,22 @@ class BlockFormatType(_Choice):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The name; an adjacent format is registered by it."""
         register_named([value])
+        if value not in self.choices and (meant := did_you_mean(value, self.choices)):
+            self.fail(f"{value!r} is no block format; {meant} `mxspec formats` lists all", param, ctx)
         return super().convert(value, param, ctx)
 
 
 BLOCK_FORMAT = BlockFormatType()
 
 
+#: Why there is no HTML.
+NO_JINJA2 = "HTML is written by the package jinja2, which is not installed: pip install jinja2"
+
+
 def need_jinja2(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
     """For what is written as HTML: a plain installation lacks jinja2, which is said before anything is judged."""
     if value is not None and find_spec("jinja2") is None:
-        raise click.UsageError("HTML is written by the package jinja2, which is not installed: pip install jinja2")
+        raise click.UsageError(NO_JINJA2)
     return value
 
 
@@ -196,3 +203,19 @@ def campaign_options(timeout: float, about_state: str) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """I/N as two numbers.
+
+    Raises ValueError for anything else.
+    """
+    share, slash, shares = text.partition("/")
+    if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
+        raise ValueError(f"--shard {text!r} is not I/N with 1 <= I <= N, such as 2/8")
+    return int(share), int(shares)
+
+
+def read_shard(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
+    """`parse_shard` for an option."""
+    return parse_shard(value)

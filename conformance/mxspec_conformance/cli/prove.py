@@ -16,7 +16,7 @@ from rich.text import Text
 
 from mxspec.formats import get_block
 from mxspec_conformance.cli.console import CHOSEN_BY, make_console
-from mxspec_conformance.cli.parameters import BLOCK_FORMAT, MINUTES, TARGET, FileCommand, campaign_options
+from mxspec_conformance.cli.parameters import BLOCK_FORMAT, MINUTES, TARGET, FileCommand, campaign_options, read_shard
 from mxspec_conformance.cli.streams import until_closed
 from mxspec_conformance.proving.run import PAIR_DTYPES, Plan, prove as run_proof
 from mxspec_conformance.results.report import Report, Verdict
@@ -26,17 +26,6 @@ from mxspec_vectors.points import TENSOR_AMAXES
 
 #: Default tensor maxima for nvfp4: tensor scale 1, and two whose quotients are rounded.
 _DEFAULT_TENSORS = ("unit", "odd", "thousandth")
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """I/N as two numbers.
-
-    Raises ValueError for anything else.
-    """
-    share, slash, shares = text.partition("/")
-    if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
-        raise ValueError(f"--shard {text!r} is not I/N with 1 <= I <= N, such as 2/8")
-    return int(share), int(shares)
 
 
 def parse_tensor_maximum(text: str) -> int | None:
@@ -85,7 +74,7 @@ def _find_format(target: str, timeout: float) -> str:
 )  # fmt: skip
 @click.option("--all-maxima", is_flag=True, help="Test all 2^31 float32 block maxima, not only those where the scale changes.")
 @click.option("--block", metavar="ROWSxCOLUMNS", help="Block shape; only 1 x k blocks can be decomposed into pairs.")
-@click.option("--shard", default="1/1", metavar="I/N", help="Only process shard I of N.")
+@click.option("--shard", default="1/1", callback=read_shard, metavar="I/N", help="Only process shard I of N.")
 @click.option("--minutes", type=MINUTES, help="Start no new chunk after this time.")
 @campaign_options(600.0, "Save finished chunks to this file and resume from it; default: next to -o.")
 def prove(
@@ -96,7 +85,7 @@ def prove(
     tensors: tuple[str, ...],
     all_maxima: bool,
     block: str | None,
-    shard: str,
+    shard: tuple[int, int],
     minutes: float | None,
     state: Path | None,
     restart: bool,
@@ -129,7 +118,7 @@ def prove(
     chosen = tensors or (("none", *_DEFAULT_TENSORS) if two_level else ("none",))
     plan = Plan(
         fmt=fmt, profile=profile, dtypes=dtypes or PAIR_DTYPES, block=shape, all_maxima=all_maxima, minutes=minutes,
-        tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=parse_shard(shard),
+        tensors=tuple(dict.fromkeys(parse_tensor_maximum(t) for t in chosen)), part=shard,
     )  # fmt: skip
     if state is None and json_file is not None:
         state = json_file.with_suffix(".state")

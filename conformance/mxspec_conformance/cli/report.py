@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mxspec_conformance.cli.console import fail
-from mxspec_conformance.cli.parameters import INPUT_FILE, OUTPUT_FOLDER, FileCommand, need_jinja2
+from mxspec_conformance.cli.parameters import INPUT_FILE, NO_JINJA2, OUTPUT_FOLDER, FileCommand
 from mxspec_vectors.files import list_result_digests, write_files
 from mxspec_vectors.reading import read_json
 
@@ -19,12 +20,12 @@ MAX_REQUIREMENTS = 10_000
 
 @click.command(cls=FileCommand)
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=INPUT_FILE)
-@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, callback=need_jinja2, help="Output folder.")
+@click.option("-o", "--out", required=True, type=OUTPUT_FOLDER, help="Output folder.")
 def report(results: tuple[Path, ...], out: Path) -> None:
     """Render results as HTML, Markdown, JUnit XML and badges.
 
     RESULTS are files that `mxspec check --json` wrote. For several results an index.html is added; they must come from the
-    same version of the vectors.
+    same version of the vectors. Without jinja2 no HTML is written.
     """
     from mxspec_conformance.render import RENDERERS, SUFFIXES
     from mxspec_conformance.render.faults import FAULTS, describe_fault
@@ -47,18 +48,23 @@ def report(results: tuple[Path, ...], out: Path) -> None:
         fail(
             f"the results come from {len(digests)} versions of the vectors ({', '.join(sorted(x[:12] for x in digests))}); run `mxspec check` again"
         )
+    has_html = find_spec("jinja2") is not None
     contents: dict[Path, bytes] = {}
     for stem, document in documents.items():
         try:
             for kind, render in RENDERERS.items():
+                if kind == "html" and not has_html:
+                    continue
                 contents[out / f"{stem}{SUFFIXES[kind]}"] = render([document])
         except FAULTS as error:
             fail(f"{stem}: {describe_fault(error)}")
-    if len(documents) > 1:
+    if len(documents) > 1 and has_html:
         contents[out / "index.html"] = render_index(list(documents.values()), [f"{stem}.html" for stem in documents])
     write_files(contents)
     for written in contents:
         click.echo(str(written))
+    if not has_html:
+        click.echo(f"mxspec: no HTML: {NO_JINJA2}", err=True)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def score_tests(
     """Measure what an acceptance test sees.
 
     Run TEST against right implementations and against mutants, right implementations with one mistake each, and say which mutants it does not see.
-    TEST: FILE.py::FUNCTION, a pytest file with a fixture named quantize, dequantize, matmul or impl, 'cmd:PROGRAM {implementation}', or rule:NAME.
+    TEST: FILE.py::FUNCTION, a pytest file whose tests request a fixture quantize, dequantize, matmul or impl (mxspec supplies it), 'cmd:PROGRAM {implementation}', or rule:NAME.
 
     Exit code: 0 if it sees every mutant and rejects nothing right, 1 if not, 2 if it could not be scored.
     """

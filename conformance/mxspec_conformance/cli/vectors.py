@@ -71,7 +71,7 @@ def vectors_list(as_json: bool) -> None:
 
 
 @vectors.command("export", cls=FileCommand)
-@click.argument("out", type=OUTPUT_FOLDER)
+@click.argument("out", metavar="FOLDER", type=OUTPUT_FOLDER)
 @click.option("--kind", type=click.Choice(["npz", "c", "readmemh"]), required=True, help="Output type.")
 @click.option("--format", "fmt", type=BLOCK_FORMAT, required=True, help="The block format.")
 @click.option("--profile", help="Default: the default profile of the format.")

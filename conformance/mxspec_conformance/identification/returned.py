@@ -35,7 +35,9 @@ def numbered_input(fmt: BlockFormat) -> npt.NDArray[np.float32]:
 def find_layouts(session: TargetSession, fmt: BlockFormat) -> dict[str, str]:
     """`codes` and `scales`: the layout that the returned bytes are in, or what is known of them. Empty: it raised."""
     x = numbered_input(fmt)
-    extra: dict[str, Any] = {} if session.capabilities.one_level else {"tensor_scale": 1.0}
+    # One, or the maximum of which the decode scale is one.
+    one = float(fmt.element.max_value * fmt.scale.max_value) if session.capabilities.tensor_scale == "amax" else 1.0
+    extra: dict[str, Any] = {} if session.capabilities.one_level else {"tensor_scale": one}
     try:
         returned = session.call("raw_quantize", x, fmt.name, **extra)
     except CallError:

@@ -106,7 +106,7 @@ def describe_scale_rule(results: Sequence[ObservedScales], fmt: BlockFormat, jud
     if form or (wrong[best] and (form := _name_inexact_log2(results, fmt, judged, bounds))):
         text = form
     elif wrong[best]:
-        text += f"; but for {wrong[best]} of {total} maxima"
+        text += f", except for {wrong[best]} of {total} maxima"
     ends = f"; {bounds.text}" if bounds.text else ""
     # The judged profile would have been chosen if it were equally right.
     departs = best != judged.id or bool(wrong[best])
@@ -237,7 +237,7 @@ def describe_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profi
         return []
     text = ROUNDING_TEXT[best]
     if wrong[best]:
-        text += f"; but for {wrong[best]} of {lanes} elements"
+        text += f", except for {wrong[best]} of {lanes} elements"
     departs = best is not Rounding.RNE or bool(wrong[best])
     if 2 * wrong[best] > lanes:
         text, departs = f"by no rounding that is known here; the nearest is {text}", False

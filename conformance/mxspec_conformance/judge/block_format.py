@@ -125,6 +125,10 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
     search = _excuse_search(observations, judged, requirements) if excusable else None
     report.requirements += requirements
     distances = {s.profile.id: s.failing for s in standings}
+    if not profile and not identical and any(r.verdict in (Verdict.FAIL, Verdict.DEVIATION) for r in requirements):
+        closest = rank_profiles(observations, profiles)[0]
+        distances[closest.profile.id] = closest.failing + closest.silent
+        normative = tuple(dict.fromkeys((*normative, closest.profile.id)))
     result = FormatResult(
         format=fmt,
         judged_against=judged.id,

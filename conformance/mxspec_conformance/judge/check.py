@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from mxspec.adjacent import find_any_profile
@@ -50,6 +51,7 @@ def check(
     total_timeout: float = TOTAL_SECONDS,
     quick: bool = False,
     selection: Selection | None = None,
+    shard: tuple[int, int] = (1, 1),
     data: Sequence[Data] | None = None,
     progress: Progress = lambda _: None,
     begun: Callable[[Report], None] = lambda _: None,
@@ -69,6 +71,7 @@ def check(
         total_timeout: Seconds that all calls together may take; what is not asked by then is a time-out.
         quick: Use only the cases of the quick set, which kill the same mutants.
         selection: Use only these cases; default: all, or the quick set.
+        shard: (i, n): of the formats, elements, layouts and products, by name, every n-th from the i-th on.
         data: Numbers on which to measure what differences mean (`judge.impact`); default: those of N(0, 1). No verdict depends
             on it.
         progress: Called with a word about each step.
@@ -90,8 +93,9 @@ def check(
     session = open_target(target, in_process=in_process, timeout=timeout, total=total_timeout)
     with use_selection(selection or (quick_selection() if quick else EVERY_CASE)):
         return _run(
-            session, target, profile, formats, only, progress, begun, loaded, quick=quick, data=(normal_data(),) if data is None else data
-        )
+            session, target, profile, formats, only, progress, begun, loaded, quick=quick, shard=shard,
+            data=(normal_data(),) if data is None else data,
+        )  # fmt: skip
 
 
 def _not_judged(identifier: str) -> Requirement:
@@ -103,7 +107,8 @@ def _not_judged(identifier: str) -> Requirement:
 
 def _run(
     session: TargetSession, target: Any, profile: str | None, formats: Sequence[str] | None, only: str | None, progress: Progress,
-    begun: Callable[[Report], None], loaded: Callable[[Sequence[str]], None] | None, *, quick: bool, data: Sequence[Data],
+    begun: Callable[[Report], None], loaded: Callable[[Sequence[str]], None] | None, *, quick: bool, shard: tuple[int, int],
+    data: Sequence[Data],
 ) -> Report:  # fmt: skip
     started = time.monotonic()
     try:
@@ -122,6 +127,11 @@ def _run(
         begun(report)
         wanted = Wanted(only, calls=selects_calls())
         chosen = choose_formats(session, formats, profile)
+        if shard != (1, 1):
+            listed = list_requirements(session, profile=profile, formats=formats)
+            names = sorted({name.split("/")[1] for name in listed})[shard[0] - 1 :: shard[1]]
+            wanted = replace(wanted, names=frozenset(names))
+            report.details["shard"] = {"part": "{}/{}".format(*shard), "names": names}
         with own_errors():
             session = fit_session(session, chosen)
             if isinstance(session, FittedSession) and session.limits:
@@ -149,8 +159,10 @@ def _run(
         with suppress(CallError):  # only Python targets have this call
             if changes := clean_text(str(session.call("float_environment"))):
                 report.environment["float_environment"] = changes
+            files = str(session.call("loaded_files")).splitlines()
+            report.environment |= describe_git(target, files)
             if loaded is not None:
-                loaded(session.call("loaded_files").splitlines())
+                loaded(files)
         if only is not None:
             report.details["only"] = only
             for result in report.formats:

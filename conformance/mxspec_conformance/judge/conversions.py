@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -60,14 +61,39 @@ def _list_all(
         yield _mistake(ConversionMistake.NAN_IN_A_RANGE), _with_nan_between(x, fmt, returned, expected)
     if own:
         return
-    for mistake, dtype in ((ConversionMistake.THROUGH_FLOAT16, np.float16), (ConversionMistake.THROUGH_BFLOAT16, ml_dtypes.bfloat16)):
-        with np.errstate(all="ignore"):
-            yield _mistake(mistake), _encode(x.astype(dtype).astype(np.float32), fmt, asked)
+    with np.errstate(all="ignore"):
+        for mistake, narrow in _list_narrow(x):
+            yield _mistake(mistake), _encode(narrow, fmt, asked)
     if isinstance(fmt, ElementFormat) and not fmt.twos_complement:
+        if (returned != expected)[np.abs(x) > np.float32(float(fmt.max_value))].any():  # else ties alone show it
+            yield from ((_mistake(mistake), find_nearest(x, fmt, less)) for mistake, less in DISTANCES.items())
+        yield _mistake(ConversionMistake.TIES_DOWN), _encode(-x, fmt, Rounding.RNU) ^ fmt.sign_bit
         yield from _with_wide_ties(x, fmt, returned, expected)
         for rounding in dict.fromkeys((asked, *_TRIED)):
             for mistake, codes in _of_floats(x, fmt, rounding):
                 yield _mistake(mistake, None if rounding is asked else rounding), codes
+
+
+def _list_narrow(x: Floats) -> Iterator[tuple[ConversionMistake, Floats]]:
+    half = x.astype(np.float16).astype(np.float32)
+    yield ConversionMistake.THROUGH_FLOAT16, half
+    yield ConversionMistake.THROUGH_BFLOAT16, x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    # A fraction that is full in the ten bits of a normal number becomes the next power of two.
+    full = ((x.view(np.uint32) & 0x7FF000) == 0x7FF000) & (np.abs(x) < np.float32(2.0**-15))
+    yield ConversionMistake.FLOAT16_CARRY, np.where(full, 2 * half, half).astype(np.float32)
+
+
+#: Mistake -> what is taken off the distances of even codes.
+DISTANCES = {ConversionMistake.DISTANCES: 0.0, ConversionMistake.BIASED_DISTANCES: 1e-6}
+
+
+def find_nearest(x: npt.NDArray[Any], fmt: ElementFormat, less: float) -> Codes:
+    """The codes [...] of the least float32 distances |x| - v, the first of equal ones; less: what is taken off those of even codes."""
+    values = np.array([float(fmt.magnitude(m)) for m in range(fmt.max_code + 1)], np.float32)
+    bias = np.where(np.arange(len(values)) % 2 == 0, np.float32(less), np.float32(0))
+    with np.errstate(all="ignore"):
+        codes = np.argmin(np.abs(np.abs(x.astype(np.float32))[..., None] - values) - bias, axis=-1)
+    return np.asarray(np.where(np.isfinite(x), codes, fmt.max_code) | np.where(np.signbit(x), fmt.sign_bit, 0), np.int64)
 
 
 def _mistake(mistake: ConversionMistake, rounding: Rounding | None = None) -> Explanation:

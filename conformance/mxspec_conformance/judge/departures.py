@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mxspec
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.behaviour import Trait, TraitName, describe, list_deviations, list_open_choices
-from mxspec_conformance.judge.causes import CALL_ALONE, OF_SCALE, KnownCause, find_causes, find_no_answer, find_no_numbers
+from mxspec_conformance.judge.causes import CALL_ALONE, OF_ELEMENTS, OF_SCALE, KnownCause, find_causes, find_no_answer, find_no_numbers
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.scale_search import Search
 from mxspec_conformance.judge.tally import Tally
@@ -54,9 +54,9 @@ def describe_departures(
         causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
         if not causes and by_calls:
             causes = [CALL_ALONE]
-        # What a cause explains wholly, the traits describe badly; one of the scale says nothing of elements, a floor nothing of the rest.
+        # What a cause explains wholly, the traits describe badly; one of the scale says nothing of elements, nor the reverse, a floor nothing of the rest.
         named = {c.cause for c in causes} - {KnownCause.SCALE_BOUNDED}
-        kept = [d for d in result.deviations if not named or (named <= OF_SCALE and d not in traits_of_scale)]
+        kept = [d for d in result.deviations if not named or named <= (OF_ELEMENTS if d in traits_of_scale else OF_SCALE)]
         result.deviations = [c.text for c in causes] + kept
         result.causes = [c.cause.value for c in causes]
     broken = [r for r in requirements if r.topic == "nan" and r.level != Level.OPEN and r.verdict not in GOOD]

@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec import dequantize
+from mxspec.arrays import ARRAYS
 from mxspec.elements import code_dtype, decode_codes, decode_table
+from mxspec.expressions import ONE, SF, Expr, G, Q, S, evaluate, f32, put_in_words
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.counterexample.evidence import show_code, show_value
 from mxspec_conformance.counterexample.items import is_other_value, keep_items, write_value
-from mxspec_conformance.judge.explanation import Explanation, by_profile
+from mxspec_conformance.judge.causes.dividing import bind_tensor
+from mxspec_conformance.judge.explanation import LEAF_NAMES, Cause, Explanation, by_profile
 from mxspec_conformance.judge.invariance.answered import Answered
 from mxspec_conformance.judge.invariance.pace import LARGEST_OF
 from mxspec_conformance.judge.invariance.pools import list_neighbours
@@ -155,9 +158,11 @@ def _enter_table(
     _, scales = rotated_table(fmt)
     case, tensor = table.case, table.case.tensor
     special = {0, fmt.scale.max_code, *([fmt.scale.nan_code] if fmt.scale.nan_code is not None else [])}
-    equal: dict[str, Values] = {}
+    equal: dict[Explanation, Values] = {}
     if table.wrong.any() or table.signs.any():
-        equal = {p.id: t for p in others if (t := expected_table(fmt, p, tensor, table.seen.dtype)) is not None}
+        equal = {by_profile(p.id): t for p in others if (t := expected_table(fmt, p, tensor, table.seen.dtype)) is not None}
+        orders = _list_orders(fmt, tensor, table.seen.dtype).items()  # who multiplies so does it in all values
+        equal |= {e: t for e, t in orders if same_values(table.returned, t, signs=False)[table.seen.answered].all()}
     for scale in table.scales:
         bad = table.wrong & (scales == scale)[:, None]
         label = f"{case.id}-scale-{scale:02x}"
@@ -270,10 +275,30 @@ def _show_neighbours(
     )  # fmt: skip
 
 
-def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[str, Values]) -> frozenset[Explanation]:
+def _matching(bad: npt.NDArray[np.bool_], returned: Values, tables: dict[Explanation, Values]) -> frozenset[Explanation]:
     if not bad.any():
         return frozenset()
-    return frozenset(by_profile(n) for n, t in tables.items() if same_values(returned[bad], t[bad]).all())
+    return frozenset(e for e, t in tables.items() if same_values(returned[bad], t[bad]).all())
+
+
+#: Orders of the products under a tensor scale that may be no profile's.
+_ORDERS: tuple[Expr, ...] = (
+    f32.mul(f32.mul(Q, G), SF), f32.mul(f32.mul(Q, SF), G), f32.mul(Q, f32.mul(SF, G)), f32.mul(f32.div(Q, S), SF), f32.div(f32.mul(Q, SF), S),
+    f32.mul(Q, f32.div(SF, S)), f32.mul(f32.mul(Q, SF), f32.div(ONE, S)), f32.mul(Q, f32.mul(SF, f32.div(ONE, S))),
+)  # fmt: skip
+
+
+def _list_orders(fmt: BlockFormat, tensor: TensorScales | None, dtype: str) -> dict[Explanation, Values]:
+    """The values of a table by each order, rounded to an output dtype."""
+    codes, scales = rotated_table(fmt)
+    known = {"q": decode_table(fmt.element)[codes], "sf": decode_codes(scales, fmt.scale)[:, None], **bind_tensor(tensor)}
+    found = {}
+    with np.errstate(all="ignore"):
+        for order in _ORDERS if tensor is not None else ():
+            words = f"values were {put_in_words(order, LEAF_NAMES)}"
+            values = np.asarray(evaluate(order, known, ARRAYS)).astype(DTYPES[dtype])
+            found[Explanation(Cause.CONVERSION_MISTAKE, words)] = values.astype(np.float32)
+    return found
 
 
 def count_supported(results: Sequence[ObservedTable], fmt: BlockFormat) -> int:

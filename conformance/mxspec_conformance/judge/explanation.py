@@ -12,11 +12,14 @@ ROUNDING_TEXT = {
     Rounding.RNE: "nearest, ties to even",
     Rounding.RNA: "nearest, ties away from zero",
     Rounding.RNZ: "nearest, ties toward zero",
-    Rounding.RNU: "nearest, ties up",
+    Rounding.RNU: "nearest, ties toward +infinity",
     Rounding.RTZ: "toward zero",
     Rounding.RTN: "toward -infinity",
     Rounding.RTP: "toward +infinity",
 }
+
+#: What leaves of expressions are called in a sentence.
+LEAF_NAMES = {"q": "element", "sf": "block scale", "g": "tensor scale", "S": "encode scale", "tmax": "tensor maximum"}
 
 
 class Cause(IntEnum):
@@ -104,6 +107,10 @@ class ConversionMistake(StrEnum):
     WHOLE_NUMBERS = "integers were themselves, without the format's factor"
     THROUGH_FLOAT16 = "numbers were held in float16 first"
     THROUGH_BFLOAT16 = "numbers were held in bfloat16 first"
+    FLOAT16_CARRY = "numbers were held in float16 first, where a carry out of a subnormal's fraction counts twice"
+    DISTANCES = "the code were that of the least distance in float32, in which large numbers are as far from one value as from another"
+    BIASED_DISTANCES = "the code were that of the least distance in float32, less 1e-6 for even codes: more than ties go to even"
+    TIES_DOWN = "ties went toward -infinity"
     CARRY_ORED = "a carry out of the fraction were ORed into the exponent field"
     CARRY_DROPPED = "a carry out of the fraction were dropped"
     TWICE_BELOW = "subnormals were rounded as normal numbers first, and so rounded twice"

@@ -19,18 +19,29 @@ from mxspec_conformance.targets.errors import TargetError, without_frames
 def check_several(targets: Sequence[Any], jobs: int = 1, **options: Any) -> Iterator[Report | TargetError]:
     """A report for each target, in their order; an error for those that do not load.
 
-    jobs: so many are judged at a time, each by a process of its own; 1: here. options: of `check`. With several jobs `progress`,
-    `begun` and `loaded` are not called, and targets have to be paths or names.
+    jobs: so many are judged at a time, each by a process of its own; 1: here. options: of `check`. With several jobs `progress` and
+    `begun` are not called, and targets have to be paths or names.
 
     Raises what `check` raises of its own arguments.
     """
     if jobs <= 1 or len(targets) <= 1:
         yield from map(partial(_check_one, options=options), targets)
         return
+    loaded = options.get("loaded")
     options = {name: value for name, value in options.items() if name not in ("progress", "begun", "loaded")}
     context = multiprocessing.get_context("spawn")
     with context.Pool(min(jobs, len(targets)), initializer=_begin) as pool:  # what is left at an interrupt is ended
-        yield from pool.imap(partial(_check_one, options=options), targets)
+        for result, files in pool.imap(partial(_check_apart, options=options), targets):
+            if loaded is not None and files is not None:
+                loaded(files)
+            yield result
+
+
+def _check_apart(target: Any, options: dict[str, Any]) -> tuple[Report | TargetError, Sequence[str] | None]:
+    """The result, and the files that the target's process has loaded, if it tells."""
+    found: list[Sequence[str]] = []
+    result = _check_one(target, {**options, "loaded": found.append})
+    return result, found[0] if found else None
 
 
 def _check_one(target: Any, options: dict[str, Any]) -> Report | TargetError:

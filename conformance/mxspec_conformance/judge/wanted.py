@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from mxspec.formats import BLOCKS, ELEMENTS
+from mxspec_conformance.results.conclusion import NO_ANSWER
+from mxspec_conformance.results.report import Report, Verdict
 from mxspec_conformance.targets.interface import OPERATIONS
+from mxspec_conformance.targets.operands import parse_product
 from mxspec_vectors.topics import TOPICS
 
 #: What a requirement's id may begin with: functions, and what is judged of a function under a name of its own.
@@ -26,10 +29,14 @@ class Wanted:
     only: str | None = None
     #: Whether those that no profile decides are.
     calls: bool = True
+    #: The formats, elements, layouts and products of a shard; None: all.
+    names: frozenset[str] | None = None
 
     def fits(self, requirement: str) -> bool:
         """Whether one is, by its id."""
         if not self.calls and requirement.rpartition("/")[2] in OF_CALLS:
+            return False
+        if self.names is not None and requirement.split("/")[1] not in self.names:
             return False
         return self.only is None or any(fnmatchcase(requirement, glob) for glob in self.only.split())
 
@@ -39,7 +46,7 @@ class Wanted:
 
     def any_of(self, operation: str, name: str, topics: Iterable[str] = tuple(TOPICS)) -> bool:
         """Whether one of these topics is, of an operation and a format, element or layout."""
-        everything = self.calls and self.only is None
+        everything = self.calls and self.only is None and self.names is None
         return everything or any(self.fits(f"{operation}/{name}/{topic}") for topic in topics)
 
     def explain_nothing(self, offered: Iterable[str] = ()) -> str:
@@ -75,3 +82,32 @@ _FORMS: dict[int, tuple[Callable[[list[str]], tuple[str, str, str]], ...]] = {
 
 
 EVERYTHING = Wanted()
+
+
+def list_not_judged(report: Report, formats: Sequence[str], *, whole: bool, nearest: bool, options: str = "--") -> Iterator[str]:
+    """What was named, and has no verdict.
+
+    whole: what the target lists counts as named; nearest: a profile has to be named too; options: what their names begin with.
+    """
+    name = report.target["name"]
+    capabilities = report.target["capabilities"]
+    listed = (
+        [*capabilities.get("formats", ()), *(parse_product(p).name for p in capabilities.get("products", ()))]
+        if whole and not formats
+        else []
+    )
+    if shard := report.details.get("shard"):
+        formats, listed = ([one for one in some if one in shard["names"]] for some in (formats, listed))
+    for each in (*formats, *listed):
+        own = [r for r in report.requirements if r.format == each or any(f"{side}-".startswith(f"{each}-") for side in r.format.split("@"))]
+        if (own or whole) and all(r.verdict is Verdict.UNSUPPORTED for r in own):
+            notes = "; ".join(dict.fromkeys(r.note for r in own if r.note)) or "no requirement of it was judged"
+            yield f"{name}: {each} is not judged: {notes}; name with {options}format what the target is to be judged in"
+    judged = {r.format for r in report.requirements if r.operation in ("quantize", "scale") and r.verdict is not Verdict.UNSUPPORTED}
+    chosen = [f for f in report.formats if f.format in judged and f.chosen == "nearest" and NO_ANSWER not in f.causes]
+    if nearest and (found := dict.fromkeys(f.judged_against for f in chosen)):
+        claim = ", ".join(map(repr, found))
+        yield (
+            f"{name} names no profile, so that a change of its rule would be judged by another one; write PROFILE = {claim} in it, "
+            f"or pass {options}profile ('nearest' accepts whichever is nearest)"
+        )

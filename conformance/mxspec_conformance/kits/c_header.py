@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import base64
+import textwrap
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 import mxspec
-from mxspec_conformance.kits.golden import RULES, Block
-from mxspec_conformance.kits.runtime import FORMATS, inputs_of
+from mxspec_conformance.kits.choosing import say_limits
+from mxspec_conformance.kits.golden import Block, rules_of
+from mxspec_conformance.kits.runtime import FORMATS
 
 _HEAD = """/* MX and NVFP4 golden blocks for C and C++: {formats}.
  *
- * Written by mxspec {version}; data: CC0-1.0, code: Apache-2.0. C99, no library but the standard one; data is in bits, so that the flags by
+ * Written by mxspec {version}. SPDX-License-Identifier: CC0-1.0. C99, no library but the standard one; data is in bits, so that the flags by
  * which a kernel is compiled change nothing here. mxk_check() asks a quantizer about all blocks of a format and says which rule is nearest.
+ * The data is packed (mxk_unpack); `mxspec kit json` writes the same blocks to be read.
+ * {limits}
  */
 #ifndef MXSPEC_KIT_H
 #define MXSPEC_KIT_H
@@ -28,13 +34,67 @@ typedef struct {{ uint16_t block, rules; uint8_t scale, scale_max; uint32_t nan;
 /* open: 1: OCP leaves the answer open; 2: between the two lowest scales and zeros, under a scale of at most 7F. */
 typedef struct {{ const char *id, *topic; uint32_t tensor_scale; uint8_t signs, open; }} mxk_block;
 typedef struct {{
-  const char *name; int k, blocks, answers, sign, first_nan;
-  const uint32_t *x; const mxk_block *block; const mxk_answer *answer; const uint8_t *rows; /* codes and masks, k to a row */
-  const char *const *rules; int rule_count;
+  const char *name; int k, blocks, answers, row_count, sign, first_nan, rule_count; const char *const *rules;
+  uint32_t *x; mxk_block *block; mxk_answer *answer; uint8_t *rows, *end; /* codes and masks, k to a row; then what was unpacked to the others */
+  const char *const *packed;
 }} mxk_format;
 """
 
 _CODE = """
+typedef struct { const char *const *line; const char *at; uint32_t bits; int held; } mxk_reader;
+
+/* The next byte: a character has six bits. */
+static uint8_t mxk_next(mxk_reader *r) {
+  static const char six[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (r->held < 8) {
+    if (!*r->at) r->at = *++r->line;
+    r->bits = r->bits << 6 | (uint32_t)(strchr(six, *r->at++) - six);
+    r->held += 6;
+  }
+  r->held -= 8;
+  return (uint8_t)(r->bits >> r->held);
+}
+
+/* Number i of n that lie in planes of bytes, the highest first. */
+static uint32_t mxk_number(const uint8_t *plane, int bytes, int n, int i) {
+  uint32_t value = 0;
+  for (; bytes; bytes--, plane += n) value = value << 8 | plane[i];
+  return value;
+}
+
+/* A byte below 128 is followed by one byte more than it says; n above copies n - 125 bytes from as far back as two bytes say. */
+static void mxk_unpack(const mxk_format *f) {
+  mxk_reader r;
+  uint8_t *to = f->rows;
+  const uint8_t *p;
+  int i, n;
+  if (f->block[0].id) return;
+  r.line = f->packed, r.at = *r.line, r.bits = 0, r.held = 0;
+  while (to < f->end) {
+    n = mxk_next(&r);
+    if (n < 128) for (i = 0; i <= n; i++) *to++ = mxk_next(&r);
+    else {
+      int back = mxk_next(&r) << 8;
+      back |= mxk_next(&r);
+      for (i = 0; i < n - 125; i++, to++) *to = to[-back];
+    }
+  }
+  p = f->rows + f->row_count * f->k, n = f->blocks * f->k;
+  for (i = 0; i < n; i++) f->x[i] = mxk_number(p, 4, n, i);
+  p += 4 * n, n = f->answers;
+  for (i = 0; i < n; i++) {
+    mxk_answer *a = f->answer + i;
+    a->block = p[i], a->rules = p[n + i], a->scale = p[2 * n + i], a->scale_max = p[3 * n + i], a->nan = mxk_number(p + 4 * n, 4, n, i);
+    a->codes = (uint16_t)mxk_number(p + 8 * n, 2, n, i), a->mask = (uint16_t)mxk_number(p + 10 * n, 2, n, i);
+  }
+  p += 12 * n, n = f->blocks, to = f->rows + (p - f->rows) + 6 * n;
+  for (i = 0; i < n; i++) {
+    mxk_block *b = f->block + i;
+    b->tensor_scale = mxk_number(p, 4, n, i), b->signs = p[4 * n + i], b->open = p[5 * n + i];
+    b->id = (const char *)to, to += strlen(b->id) + 1, b->topic = (const char *)to, to += strlen(b->topic) + 1;
+  }
+}
+
 /* Whether an answer is what was returned; -0 counts as 0 unless the block is about signs. */
 static int mxk_matches(const mxk_format *f, const mxk_answer *a, const mxk_block *b, const uint8_t *codes, uint8_t scale) {
   const uint8_t *want = f->rows + (size_t)a->codes * (size_t)f->k, *mask = f->rows + (size_t)a->mask * (size_t)f->k;
@@ -92,6 +152,7 @@ static int mxk_check(const mxk_format *f, mxk_quantize quantize, const char *rul
   static uint8_t codes[MXK_MOST_CODES], again[MXK_MOST_CODES], scales[MXK_MOST_BLOCKS], again_scales[MXK_MOST_BLOCKS];
   static float x[MXK_MOST_CODES];
   int b, r, best = -1, best_wrong = 0, open = 0, simplest = -1, fewest = 99;
+  mxk_unpack(f);
   memcpy(x, f->x, (size_t)(f->blocks * f->k) * sizeof *x);
   for (b = 0; b < f->blocks;) { /* neighbours with one tensor scale are one call */
     int end = b + 1;
@@ -125,7 +186,7 @@ static int mxk_check(const mxk_format *f, mxk_quantize quantize, const char *rul
 #endif
 """
 
-_DRIVER = """/* Puts a quantizer to the test: write the function, compile, run. It exits with 0 if every block is right.
+_DRIVER = """/* Puts a quantizer to the test: write the function, compile, run. It exits with 0 if every block is right. SPDX-License-Identifier: CC0-1.0
  *
  *   cc -std=c99 -pedantic -Wall driver.c -o driver && ./driver
  */
@@ -172,8 +233,9 @@ int main(int argc, char **argv) {{ /* driver [FORMAT [RULE]] */
 def write_c_header(blocks: Mapping[str, Sequence[Block]], kind: str = "amax") -> str:
     """The header's text. kind: of the tensor scale: amax, encode or decode."""
     words = {"amax": "the tensor's largest magnitude", "encode": "S", "decode": "1 / S"}[kind]
-    parts = [_HEAD.format(formats=", ".join(blocks), version=mxspec.__version__, kind=words)]
     most = max(len(listed) for listed in blocks.values())
+    limits = "\n * ".join(textwrap.wrap(say_limits(blocks, most, calls=False), 140))
+    parts = [_HEAD.format(formats=", ".join(blocks), version=mxspec.__version__, kind=words, limits=limits)]
     codes = max(len(listed) * FORMATS[fmt].k for fmt, listed in blocks.items())
     parts.append(f"#define MXK_MOST_BLOCKS {most}\n#define MXK_MOST_CODES {codes}\n")
     for fmt, listed in blocks.items():
@@ -190,50 +252,78 @@ def write_driver(header: str) -> str:
 
 def _data_of(fmt: str, listed: Sequence[Block], kind: str) -> str:
     f = FORMATS[fmt]
-    rules = [r for r in RULES[fmt == "nvfp4"] if any(r in named for b in listed for named, _ in b["a"])]
+    rules = [r for r in rules_of(fmt) if any(r in named for b in listed for named, _ in b["a"])]
     rows: dict[bytes, int] = {b"\xff" * f.k: 0}
-    answers: list[str] = []
+    answers: list[tuple[int, ...]] = []
     for number, block in enumerate(listed):
         for named, legal in block["a"]:
             bits = sum(1 << rules.index(r) for r in named)
             for a in legal:
                 codes = rows.setdefault(bytes.fromhex(a["c"]), len(rows))
                 mask = rows.setdefault(bytes.fromhex(a["m"]), len(rows)) if "m" in a else 0
-                lanes = sum(1 << n for n in a.get("n", ()))
-                answers.append(f"{{{number}, {bits}, {a['s']}, {a.get('t', a['s'])}, 0x{lanes:x}u, {codes}, {mask}}}")
-    words = [f"0x{w:08x}u" if w else "0" for b in listed for w in inputs_of(b).view("u4").tolist()]
-    about = [_about(b, kind) for b in listed]
+                answers.append((number, bits, a["s"], a.get("t", a["s"]), sum(1 << n for n in a.get("n", ())), codes, mask))
+    about = [(int(b["g"][kind], 16) if "g" in b else 0, b.get("z", 0), b.get("o", 0)) for b in listed]
+    names = "".join(f"{b['i']}\0{b['p']}\0" for b in listed).encode("ascii")
+    words = _planes([(int(w),) for b in listed for w in b["x"]], (4,))
+    raw = b"".join(rows) + words + _planes(answers, (1, 1, 1, 1, 4, 2, 2)) + _planes(about, (4, 1, 1)) + names
     nan = f.nan or f.sign
+    lines = textwrap.wrap(base64.b64encode(pack_bytes(raw)).decode("ascii").rstrip("="), 136)
     return "\n".join(
         [
-            f"static const uint32_t mxk_{fmt}_x[] = {{", *_lines(words), "};",
-            f"static const mxk_block mxk_{fmt}_block[] = {{", *_lines(about), "};",
-            f"static const mxk_answer mxk_{fmt}_answer[] = {{", *_lines(answers), "};",
-            f"static const uint8_t mxk_{fmt}_rows[] = {{", *_lines([str(v) for row in rows for v in row]), "};",
-            f"static const char *const mxk_{fmt}_rules[] = {{{', '.join(_quote(r) for r in rules)}}};",
+            f"static uint32_t mxk_{fmt}_x[{len(listed) * f.k}];",
+            f"static mxk_block mxk_{fmt}_block[{len(listed)}];",
+            f"static mxk_answer mxk_{fmt}_answer[{len(answers)}];",
+            f"static uint8_t mxk_{fmt}_rows[{len(raw)}];",
+            f"static const char *const mxk_{fmt}_rules[] = {{{', '.join(map(_quote, rules))}}};",
+            f"static const char *const mxk_{fmt}_packed[] = {{", *(f"{_quote(line)}," for line in lines), "};",
             f"static const mxk_format mxk_{fmt} = {{",
-            f"  {_quote(fmt)}, {f.k}, {len(listed)}, {len(answers)}, {f.sign if f.e else 0}, {nan}, mxk_{fmt}_x, mxk_{fmt}_block,",
-            f"  mxk_{fmt}_answer, mxk_{fmt}_rows, mxk_{fmt}_rules, {len(rules)}}};",
+            f"  {_quote(fmt)}, {f.k}, {len(listed)}, {len(answers)}, {len(rows)}, {f.sign if f.e else 0}, {nan}, {len(rules)}, mxk_{fmt}_rules, mxk_{fmt}_x,",
+            f"  mxk_{fmt}_block, mxk_{fmt}_answer, mxk_{fmt}_rows, mxk_{fmt}_rows + {len(raw)}, mxk_{fmt}_packed}};",
             "",
         ]
     )  # fmt: skip
 
 
-def _about(block: Mapping[str, Any], kind: str) -> str:
-    tensor = f"0x{block['g'][kind]}u" if "g" in block else "0"
-    return f"{{{_quote(block['i'])}, {_quote(block['p'])}, {tensor}, {block.get('z', 0)}, {block.get('o', 0)}}}"
+def _planes(rows: Sequence[Sequence[int]], widths: Sequence[int]) -> bytes:
+    """Columns of numbers, each as planes of bytes, the highest first: what is alike comes together."""
+    return b"".join(
+        np.array(column, f">u{width}").view(np.uint8).reshape(-1, width).T.tobytes()
+        for column, width in zip(zip(*rows, strict=True), widths, strict=True)
+    )
+
+
+def pack_bytes(raw: bytes) -> bytes:
+    """What `mxk_unpack` reads: runs of bytes, and copies of 3 to 130 bytes that came before."""
+    packed, run = bytearray(), bytearray()
+    places: dict[bytes, list[int]] = {}
+
+    def close() -> None:
+        for start in range(0, len(run), 128):
+            part = run[start : start + 128]
+            packed.extend([len(part) - 1, *part])
+        run.clear()
+
+    at = 0
+    while at < len(raw):
+        length, back = 0, 0
+        for place in places.get(raw[at : at + 3], [])[:-65:-1]:
+            n = 3
+            while n < min(130, len(raw) - at) and raw[place + n] == raw[at + n]:
+                n += 1
+            if n > length:
+                length, back = n, at - place
+        if length > 3 and back < 1 << 16:
+            close()
+            packed.extend([length + 125, back >> 8, back & 255])
+        else:
+            length = 1
+            run.append(raw[at])
+        for place in range(at, at + length):
+            places.setdefault(raw[place : place + 3], []).append(place)
+        at += length
+    close()
+    return bytes(packed)
 
 
 def _quote(text: str) -> str:
     return f'"{text}"'
-
-
-def _lines(items: Sequence[str], width: int = 140) -> Iterator[str]:
-    """Items in lines of a width."""
-    line = " "
-    for item in items:
-        if len(line) + len(item) + 2 > width:
-            yield line
-            line = " "
-        line += f" {item},"
-    yield line

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
-from mxspec_conformance.kits.golden import Block, list_blocks
+from mxspec_conformance.kits.golden import GROUPS, Block, list_blocks, list_flags
 
 SCHEMA = "mxspec-kit-choice/1"
-#: Blocks of a format in a kit.
+#: Blocks of a format in kits whose finds are measured, and the most that a kit holds.
 SIZES = (16, 70, 140)
-#: The choice, by format: ids in order.
+#: The choice by format, ids in order, and how many mutants the measured sizes find.
 CHOSEN = Path(__file__).with_name("chosen.json")
 
 
@@ -40,8 +42,13 @@ def order_blocks(wanted: Iterable[Iterable[str]], count: int) -> list[str]:
 
 
 @lru_cache(maxsize=1)
+def _read() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(CHOSEN.read_text("ascii"))
+    return document
+
+
 def _chosen() -> dict[str, list[str]]:
-    formats: dict[str, list[str]] = json.loads(CHOSEN.read_text("ascii"))["formats"]
+    formats: dict[str, list[str]] = _read()["formats"]
     return formats
 
 
@@ -53,11 +60,43 @@ def chosen_formats() -> tuple[str, ...]:
 def chosen_blocks(fmt: str, size: int) -> Sequence[Block]:
     """The blocks of a format's kit, in the order of the choice.
 
-    Raises ValueError for a format without kit, or a size that is not offered.
+    Raises ValueError for a format without kit, or more blocks than are chosen.
     """
-    if fmt not in _chosen():
-        raise ValueError(f"no kit for {fmt}; there are kits for {', '.join(_chosen())}")
-    if size not in SIZES:
-        raise ValueError(f"no kit of {size} blocks; sizes are {', '.join(map(str, SIZES))}")
+    if fmt not in (*_chosen(), *GROUPS):
+        raise ValueError(f"no kit for {fmt}; there are kits for {', '.join((*_chosen(), *GROUPS))}")
+    if not 0 < size <= SIZES[-1]:
+        raise ValueError(f"no kit of {size} blocks; allowed are 1 to {SIZES[-1]}")
     known = {block["i"]: block for block in list_blocks(fmt)}
-    return [known[name] for name in _chosen()[fmt][:size]]
+    return [known[name] for name in (_order_groups(fmt) if fmt in GROUPS else _chosen()[fmt])[:size]]
+
+
+@lru_cache(maxsize=2)
+def _order_groups(fmt: str) -> list[str]:
+    """Blocks of FP8 in groups, which has no mutants of its own: chosen by the mistakes that cases are flagged with, and by pairs of rules that differ."""
+    wanted = list(list_flags(fmt).values()) * 3  # pairs are many
+    told: dict[tuple[str, str], set[str]] = {}
+    for block in list_blocks(fmt):
+        for (one, _), (other, _) in combinations(block["a"], 2):
+            for pair in product(one, other):
+                told.setdefault(pair, set()).add(block["i"])
+    return order_blocks([*wanted, *told.values()], SIZES[-1])
+
+
+def say_limits(formats: Iterable[str], size: int, *, calls: bool) -> str:
+    """What a kit of so many blocks of each format does not detect, in sentences. calls: whether it has the call patterns."""
+    at = max(s for s in SIZES if s <= max(size, SIZES[0]))
+    shares, classes = [], []
+    for fmt, entry in _read()["found"].items():
+        if fmt in formats:
+            missed = f"{entry['of'] - entry['found'][str(at)][calls]} of {entry['of']} mutants of {fmt}"
+            others = f" and {entry['others'] - entry['found'][str(at)][2]} of {entry['others']} bugs by other authors" if calls else ""
+            shares.append(missed + others)
+            classes += [name for name in entry["missed"] if name not in classes]
+    found = f"Not detected with {at} blocks: {'; '.join(shares)}" if shares else "How many mutants it detects has not been measured"
+    kinds = f" (with {SIZES[-1]} blocks, of the classes {'; '.join(classes)})" if shares and calls else ""
+    single = (
+        ""
+        if calls
+        else " One call of a plain array is made: other sizes, views, 16-bit inputs, axes, tails, tiles and calls after each other are not seen."
+    )
+    return f"{found}{kinds}.{single} Not looked at: packed codes, swizzled scales, products, stochastic rounding, threads, streams, and memory next to the arrays."

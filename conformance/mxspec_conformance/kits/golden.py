@@ -11,7 +11,9 @@ from typing import Any
 import ml_dtypes  # noqa: F401  # the runtime looks for it among what is imported
 import numpy as np
 
-from mxspec.formats import get_block
+from mxspec.adjacent import register_named
+from mxspec.formats import F32, get_block
+from mxspec.profiles import list_profiles
 from mxspec_conformance.kits import runtime
 from mxspec_vectors.cases import Answer, QuantizeCase, load_quantize_cases
 from mxspec_vectors.topics import Level, topic_level
@@ -24,8 +26,20 @@ RULES = {
     True: ("nvfp4-te", "nvfp4-paper", "nvfp4-exact", "nvfp4-exact-encode", "nvfp4-decode"),
 }
 
+#: FP8 in groups: no text fixes its scales, so that its rules are what libraries do with float32 inputs.
+GROUPS = ("fp8_e4m3-128-f32", "fp8_e4m3-128")
 #: Cases that a tensor scale needs.
 FEWEST = 4
+#: A NaN in float32 scales, whatever its bits.
+_NAN = 0x7FC00000
+
+
+def rules_of(fmt: str) -> tuple[str, ...]:
+    """The rules that a kit of a format knows."""
+    register_named([fmt])
+    if fmt not in GROUPS:
+        return RULES[get_block(fmt).has_tensor_scale]
+    return tuple(p.id for p in list_profiles(get_block(fmt)) if p.variant_of is None)
 
 
 @lru_cache(maxsize=16)
@@ -35,15 +49,25 @@ def list_blocks(fmt: str) -> tuple[Block, ...]:
     Left out, in NVFP4: blocks with NaN or Inf, or of a tensor with one; zeros, whose scale no text fixes; and tensor scales that few cases share,
     as each is a call of its own.
     """
+    register_named([fmt])
     cases = [case for case in load_quantize_cases(fmt) if case.is_row and _is_for_kits(case, fmt)]
     shared = Counter(case.tensor for case in cases)
     return tuple(_as_block(case, fmt) for case in cases if shared[case.tensor] >= FEWEST)
 
 
+def list_flags(fmt: str) -> dict[str, set[str]]:
+    """Mistake -> the blocks that are flagged with it."""
+    flags: dict[str, set[str]] = {}
+    known = {block["i"] for block in list_blocks(fmt)}
+    for case in load_quantize_cases(fmt):
+        for flag in (case.topic, *case.flags) if case.id in known else ():
+            flags.setdefault(flag, set()).add(case.id)
+    return flags
+
+
 def _is_for_kits(case: QuantizeCase, fmt: str) -> bool:
     block = get_block(fmt)
-    rules = [r for r in RULES[block.has_tensor_scale] if r in case.answers]
-    if not rules:
+    if not any(r in case.answers for r in rules_of(fmt)):
         return False
     if block.has_tensor_scale:
         special = case.tensor is not None and case.tensor.is_special
@@ -70,23 +94,28 @@ def _as_block(case: QuantizeCase, fmt: str) -> Block:
         }
     if case.topic in ("zero-sign", "zero-block"):
         entry["z"] = 1
-    if topic_level(case.topic, "quantize", fmt) is Level.OPEN:
+    if topic_level(case.topic, "quantize", fmt, described=fmt in GROUPS and case.topic not in ("nan", "inf")) is Level.OPEN:
         entry["o"] = 1
     elif _is_low_end(case, fmt):
         entry["o"] = 2
     groups: dict[int, tuple[list[str], tuple[Answer, ...]]] = {}
-    for rule in RULES[block.has_tensor_scale]:
+    for rule in rules_of(fmt):
         if rule in case.answers:
             answers = case.answers[rule]
             groups.setdefault(id(answers), ([], answers))[0].append(rule)
-    entry["a"] = [[rules, [_as_answer(a) for a in answers]] for rules, answers in groups.values()]
+    entry["a"] = [[rules, [_as_answer(a, block.scale == F32) for a in answers]] for rules, answers in groups.values()]
+    if case.topic == "zero-block" and block.scale == F32:  # where 0 / 0 makes zeros NaN, zeros under any number are as right
+        zeros = {"s": 0, "t": 0x7F800000, "c": "00" * block.k, "m": "7f" * block.k}
+        for _, legal in entry["a"]:
+            legal += [zeros] * all(c & 0x7F == 0x7F for c in bytes.fromhex(legal[0]["c"]))
     return entry
 
 
-def _as_answer(a: Answer) -> dict[str, Any]:
-    entry: dict[str, Any] = {"s": int(a.scale[0]), "c": a.codes.tobytes().hex()}
-    if a.scale_max[0] != a.scale[0]:
-        entry["t"] = int(a.scale_max[0])
+def _as_answer(a: Answer, wide: bool) -> dict[str, Any]:
+    low, high = (_NAN if wide and int(s[0]) & 0x7FFFFFFF > 0x7F800000 else int(s[0]) for s in (a.scale, a.scale_max))
+    entry: dict[str, Any] = {"s": low, "c": a.codes.tobytes().hex()}
+    if high != low:
+        entry["t"] = high
     if (a.mask != 0xFF).any():
         entry["m"] = a.mask.tobytes().hex()
     if a.nan_lanes:

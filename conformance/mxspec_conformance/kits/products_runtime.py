@@ -68,17 +68,21 @@ class Operand:
     """One side: codes [rows, k] one to a byte, scales [rows, k / block], the tensor scale that decodes or None."""
 
     def __init__(self, fmt: str, codes: Array, scales: Array, tensor: float | None = None) -> None:
-        self.fmt, self.codes, self.scales, self.tensor = fmt, codes.astype(np.uint8), scales.astype(np.uint8), tensor
+        kind = np.float32 if FORMATS[fmt].wide else np.uint8
+        self.fmt, self.codes, self.scales, self.tensor = fmt, codes.astype(np.uint8), scales.astype(kind), tensor
 
     def values(self) -> Array:
         """The numbers, in float64."""
         with np.errstate(all="ignore"):
-            x = FORMATS[self.fmt].value(self.codes) * np.repeat(scale_values(self.fmt)[self.scales], FORMATS[self.fmt].k, axis=1)
+            scales = self.scales.astype(float) if FORMATS[self.fmt].wide else scale_values(self.fmt)[self.scales]
+            x = FORMATS[self.fmt].value(self.codes) * np.repeat(scales, FORMATS[self.fmt].k, axis=1)
             return x * (1.0 if self.tensor is None else self.tensor)
 
 
 def scale_values(fmt: str) -> Array:
-    """What each scale byte is worth."""
+    """What each scale byte is worth; 200 float32 scales of 21 bits."""
+    if FORMATS[fmt].wide:
+        return np.ldexp(1 + np.arange(200) * 4099 % 2**20 / 2**20, np.arange(-100, 100))
     if fmt == "nvfp4":
         return _E4M3.value(np.arange(256))
     return np.append(np.ldexp(1.0, np.arange(-127, 128)), np.nan)
@@ -216,7 +220,9 @@ class Designs:
         return int(np.flatnonzero(FORMATS[fmt].value(np.arange(1 << FORMATS[fmt].bits)) == value)[0])
 
     def power(self, fmt: str, exponents: Array) -> Array:
-        """Scale bytes of powers of two."""
+        """Scales of powers of two."""
+        if FORMATS[fmt].wide:
+            return np.ldexp(1.0, exponents)
         return np.asarray(exponents) + 127 if fmt != "nvfp4" else (np.asarray(exponents) + 7) * 8
 
     def side(self, fmt: str, codes: Array, exponents: Array) -> Operand:
@@ -253,10 +259,12 @@ class Designs:
     def depths(self) -> Iterator[str]:
         """Lengths of k up to 4,128."""
         for blocks in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 33, 48, 64, 65, 128, 129):
-            yield from self.compare(*self.sparse(3, 5, 32 * blocks, blocks), f"k = {32 * blocks}")
+            k = 32 * blocks if self.run <= 32 else self.run * blocks
+            if k <= 4224:
+                yield from self.compare(*self.sparse(3, 5, k, blocks), f"k = {k}")
 
     def scales(self) -> Iterator[str]:
-        """Every scale byte that is a number, a row or column each, on either side; no product is subnormal in float32."""
+        """Every scale and every code that is a number, a row or column each, of either operand; no product is subnormal in float32."""
         for first in (True, False) if self.letter != "j" else ():  # float16 sums have no such range
             fmt, other = (self.a, self.b) if first else (self.b, self.a)
             worth = scale_values(fmt)
@@ -269,16 +277,22 @@ class Designs:
             x = np.full((len(row), 2 * self.run), self.code(fmt, 0.0))
             x[row, (7 * row) % (2 * self.run)] = np.where(worth[bytes_] < 1, low[row % 2], high[row % 2])
             y = np.array([self.code(other, v) for v in (1.0, 1.5)])[np.arange(2 * self.run) % 2][None, :].repeat(3, axis=0)
-            mine = Operand(
-                fmt, x, np.broadcast_to(bytes_[:, None], (len(row), 2 * self.run // FORMATS[fmt].k)), 1.0 if fmt == "nvfp4" else None
-            )
+            given = (worth[bytes_] if FORMATS[fmt].wide else bytes_)[:, None]
+            mine = Operand(fmt, x, np.broadcast_to(given, (len(row), 2 * self.run // FORMATS[fmt].k)), 1.0 if fmt == "nvfp4" else None)
             yield from self.compare(
-                *((mine, self.side(other, y, 0)) if first else (self.side(other, y, 0), mine)), f"scale bytes of {'a' if first else 'b'}"
+                *((mine, self.side(other, y, 0)) if first else (self.side(other, y, 0), mine)), f"scales of {'a' if first else 'b'}"
             )
+            codes = np.arange(1 << FORMATS[fmt].bits)
+            codes = codes[np.isfinite(FORMATS[fmt].value(codes))]
+            x = np.full((len(codes), 2 * self.run), self.code(fmt, 0.0))
+            x[np.arange(len(codes)), (7 * codes) % (2 * self.run)] = codes
+            both = self.side(fmt, x, 0), self.side(other, y, 0)
+            yield from self.compare(*(both if first else both[::-1]), f"codes of {'a' if first else 'b'}")
 
     def again(self) -> Iterator[str]:
         """The same shape with other data, a larger one between, then the first again; outputs and inputs stay what they were."""
-        calls = [self.sparse(m, n, k, s) for m, n, k, s in ((7, 9, 96, 1), (7, 9, 96, 2), (33, 40, 128, 3), (7, 9, 96, 1), (3, 4, 64, 5))]
+        unit = max(32, self.run)
+        calls = [self.sparse(m, n, k * unit, s) for m, n, k, s in ((7, 9, 3, 1), (7, 9, 3, 2), (33, 40, 4, 3), (7, 9, 3, 1), (3, 4, 2, 5))]
         kept = []
         for a, b in calls:
             before = a.codes.copy(), b.codes.copy()

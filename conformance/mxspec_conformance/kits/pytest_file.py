@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import mxspec
 from mxspec_conformance.kits import runtime
 from mxspec_conformance.kits.golden import Block
 
-#: The file runs in any project, so it follows no linter's settings, and its target may have no types. It stays below 60,000 bytes.
+#: The file runs in any project, so it follows no linter's settings, and its target may have no types.
 _HEAD = '''# {title}
 #
 # {about}
 #
-# Written by mxspec {version}; data: CC0-1.0, code: Apache-2.0. It needs NumPy and pytest; torch if TORCH is set. Edit the next lines or
+# Written by mxspec {version}. SPDX-License-Identifier: CC0-1.0. It needs NumPy and pytest; torch if TORCH is set. Edit the next lines or
 # set MX_KIT_TARGET, and run: pytest {name}
 """MX and NVFP4 golden blocks."""
 
@@ -27,7 +28,8 @@ from __future__ import annotations
 import os
 
 #: The function under test: "package.module:function". It is called with (x [rows, columns] float32, fmt) and returns codes (uint8, or
-#: two FP4 codes to a byte, the first in the low half) and scales (uint8, float8_e4m3 or float8_e8m0 [rows, columns / k]).
+#: two FP4 codes to a byte, the first in the low half) and scales (uint8, float8_e4m3 or float8_e8m0 [rows, columns / k]; of formats in
+#: -f32 float32).
 TARGET = os.environ.get("MX_KIT_TARGET", "")
 #: The same for the way back, (codes, scales, fmt) -> float32; "" if there is none.
 DEQUANTIZE = os.environ.get("MX_KIT_DEQUANTIZE", "")
@@ -90,7 +92,10 @@ def test_blocks(quantize, fmt):
     found = ask_blocks(quantize, fmt, blocks, TENSOR_SCALE)
     rule, wrong = nearest_rule(found, fmt, blocks, RULE)
     failing = wrong if STRICT else closed_blocks(found, fmt, blocks, wrong)
-    print(f"{{fmt}}: {{len(blocks)}} blocks, nearest rule {{rule}}, {{len(failing)}} differ, {{len(wrong) - len(failing)}} where OCP leaves it open")
+    line = f"{{fmt}}: {{len(blocks)}} blocks, nearest rule {{rule}}, {{len(failing)}} differ, {{len(wrong) - len(failing)}} where OCP leaves it open"
+    print(line)
+    if failing and fmt.startswith("fp8") and not RULE:
+        pytest.skip(f"{{line}}. No text fixes its scales: set RULE to the rule that the target has to follow")
     assert not failing, "\\n" + describe(quantize, fmt, blocks, found, rule, failing, TENSOR_SCALE)
 
 
@@ -107,7 +112,7 @@ def test_calls(quantize, fmt, name):
         if name not in ("strides", "halves"):
             raise
         pytest.skip(f"refused: {{e}}")
-    assert same, f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call."
+    assert same, f"{{fmt}}: {{getattr(Calls, name).__doc__}} The same block got another answer than in a plain call. {{calls.seen}}"
 
 
 @pytest.mark.parametrize("fmt", DATA)
@@ -127,14 +132,20 @@ def write_pytest_file(blocks: Mapping[str, Sequence[Block]], calls: Sequence[str
         title=title, about="\n# ".join(textwrap.wrap(about, 140)), version=mxspec.__version__, name=name, rules=", ".join(rules)
     )
     data = "\n".join(textwrap.wrap(runtime.pack_data(blocks), 1000))
-    return head + _runtime_text() + _TESTS.format(data=data, calls=list(calls))
+    return (
+        head
+        + shorten(runtime, blocks).replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1)
+        + _TESTS.format(data=data, calls=list(calls))
+    )
 
 
-def _runtime_text() -> str:
-    """The runtime without its docstring and its future import, which has to come first in a file."""
-    text = Path(runtime.__file__).read_text("utf-8")
-    _, _, rest = text.partition("from __future__ import annotations\n")
-    rest = re.sub(r"  # (noqa|type: ignore).*", "", rest)
-    rest = re.sub(r"\n\n# [A-Z][a-z ,]*\.\n", "", rest)  # headings: a kit has to stay small
-    rest = re.sub(r"\ndef pack_data\(.*?(?=\n\n\n)", "", rest, flags=re.DOTALL)  # only the writer packs
-    return rest.replace("import numpy as np\n", "import numpy as np\nimport pytest\n", 1)
+def shorten(module: ModuleType, formats: Container[str]) -> str:
+    """A runtime's text for some formats, without what a file that has to stay small can spare: its docstrings but those of call patterns, which
+    are printed, types of results, headings, what only the writer needs, and its future import, which has to come first in a file."""
+    _, _, text = Path(str(module.__file__)).read_text("utf-8").partition("from __future__ import annotations\n")
+    text = re.sub(r"  # (noqa|type: ignore|fmt).*", "", text)
+    text = re.sub(r"\n\n# [A-Z][^\n]*\n(?=\n)", "", text)
+    text = re.sub(r"\ndef pack_\w+\(.*?(?=\n\n\n)", "", text, flags=re.DOTALL)
+    text = re.sub(r'(?<!\(self\) -> bool:)\n +"""[^"]*"""(?=\n)', "", text)
+    text = re.sub(r"\) -> [^\n]*:\n", "):\n", text)
+    return re.sub(r'    "([\w-]+)": Format\(.*\n', lambda row: row[0] if row[1] in formats else "", text)

@@ -18,10 +18,10 @@ Blocks = Sequence[Mapping[str, Any]]
 
 
 class Format:
-    """A block format: k, and its element: exponent bits, mantissa bits, bias, largest magnitude code, first NaN code (0: none), Inf code."""
+    """k; of the element exponent bits, mantissa bits, bias, largest magnitude code, first NaN code (0: none), Inf code; whether scales are float32."""
 
-    def __init__(self, k: int, e: int, m: int, bias: int, top: int, nan: int, inf: int) -> None:
-        self.k, self.e, self.m, self.bias, self.top, self.nan, self.inf = k, e, m, bias, top, nan, inf
+    def __init__(self, k: int, e: int, m: int, bias: int, top: int, nan: int, inf: int, wide: int = 0) -> None:
+        self.k, self.e, self.m, self.bias, self.top, self.nan, self.inf, self.wide = k, e, m, bias, top, nan, inf, wide
         self.bits = 1 + e + m
         self.sign = 1 << (e + m)
 
@@ -48,6 +48,8 @@ FORMATS = {
     "mxfp8_e5m2": Format(32, 5, 2, 15, 0x7B, 0x7D, 0x7C),
     "mxint8": Format(32, 0, 7, 0, 127, 0, 0),
     "nvfp4": Format(16, 2, 1, 1, 7, 0, 0),
+    "fp8_e4m3-128": Format(128, 4, 3, 7, 0x7E, 0x7F, 0),
+    "fp8_e4m3-128-f32": Format(128, 4, 3, 7, 0x7E, 0x7F, 0, 1),
 }
 
 
@@ -95,12 +97,15 @@ def as_array(a: Any) -> Array:
 
 
 def plain(quantize: Quantize, *, torch: bool = False) -> Quantize:
-    """The same function from NumPy to NumPy, one code to a byte. Two codes in a byte: the first is the low half."""
+    """The same function from NumPy to NumPy, one code to a byte (of two in a byte the low half first), float32 scales as their bits, any NaN as one."""
 
     def call(x: Array, fmt: str, **options: Any) -> tuple[Array, Array]:
         given = to_torch(x) if torch else x
         codes, scales = quantize(given, fmt, **options)[:2]
         codes, scales = as_array(codes), as_array(scales)
+        if FORMATS[fmt].wide:
+            numbers = scales.view(np.float32)
+            scales = np.where(np.isnan(numbers), np.uint32(0x7FC00000), numbers.view(np.uint32))
         if FORMATS[fmt].bits == 4 and codes.size * 2 == np.size(x) and not options:
             codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(np.shape(x))
         return codes, scales
@@ -191,7 +196,9 @@ def rules_in(blocks: Blocks) -> list[str]:
 def nearest_rule(found: Sequence[tuple[Array, int]], fmt: str, blocks: Blocks, rule: str = "") -> tuple[str, list[int]]:
     """The rule asked for, or that with the fewest failing blocks; and those."""
     rules = [rule] if rule else rules_in(blocks)
-    return min(((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: len(closed_blocks(found, fmt, blocks, p[1])))
+    return min(
+        ((r, failing_blocks(found, fmt, blocks, r)) for r in rules), key=lambda p: (len(closed_blocks(found, fmt, blocks, p[1])), len(p[1]))
+    )
 
 
 def shrink(
@@ -266,6 +273,7 @@ class Calls:
         self.codes, self.scales = self.call(self.x.copy())
         self.scales = self.scales.reshape(-1)
         self.others = sorted(set(groups) - {""})
+        self.seen = ""
 
     def call(self, x: Array, **more: Any) -> tuple[Array, Array]:
         """A call; what it returned is copied."""
@@ -284,12 +292,22 @@ class Calls:
         return bool((a == b).all())
 
     def same(self, index: Array, codes: Array, scales: Array) -> bool:
-        """Whether blocks [.., k] and scales [..] are those of the plain call."""
+        """Whether blocks [.., k] and scales [..] are those of the plain call. What an element without NaN makes of one is open."""
         index = index.reshape(-1)
-        got = np.asarray(codes).reshape(-1, self.k)
-        if got.shape[0] != len(index) or np.size(scales) != len(index):
+        got, scale = np.asarray(codes).reshape(-1, self.k), np.ravel(scales)
+        if got.shape[0] != len(index) or scale.size != len(index):
+            self.seen = f"{got.shape[0]} blocks and {scale.size} scales came back for {len(index)}"
             return False
-        return self.equal(got, self.codes[index]) and bool((np.ravel(scales) == self.scales[index]).all())
+        open_ = ~np.isfinite(self.x).all(axis=1) if not FORMATS[self.fmt].nan else np.zeros(len(self.x), bool)
+        for n, i in enumerate(index):
+            if not open_[i] and not (scale[n] == self.scales[i] and self.equal(got[n], self.codes[i])):
+                lane = int((got[n] != self.codes[i]).argmax())
+                self.seen = (
+                    f"Block {n} of the call: scale {scale[n]}, alone {self.scales[i]}; lane {lane}, x = {self.x[i][lane]}: code {got[n][lane]:02x}, "
+                    f"alone {self.codes[i][lane]:02x}."
+                )
+                return False
+        return True
 
     def rows(self) -> bool:
         """133 blocks and other counts in one call."""
@@ -435,14 +453,20 @@ def wrong_values(dequantize: Callable[..., Any], fmt: str) -> str:
     f = FORMATS[fmt]
     count = 1 << f.bits
     bytes_ = np.arange(256 if fmt != "nvfp4" else 127, dtype=np.uint8)
+    if f.wide:  # 256 floats of all sizes whose products are normal numbers
+        n = np.arange(256, dtype=np.uint32)
+        bytes_ = (n % 200 + 27 << 23 | n * 32771 & 0x7FFFFF).view(np.float32)
     codes = np.resize(np.arange(count, dtype=np.uint8), (len(bytes_), max(f.k, count)))
     scales = np.repeat(bytes_[:, None], codes.shape[1] // f.k, axis=1)
     if fmt == "nvfp4":
         factor = Format(16, 4, 3, 7, 0x7E, 0x7F, 0).value(bytes_)
+    elif f.wide:
+        factor = bytes_.astype(np.float64)
     else:
         factor = np.where(bytes_ == 255, np.nan, np.ldexp(1.0, bytes_.astype(np.int64) - 127))
     with np.errstate(all="ignore"):
         want = f.value(codes) * factor[:, None]
+        want = want.astype(np.float32).astype(np.float64) if f.wide else want
     got = as_array(dequantize(codes, scales, fmt)).astype(np.float64)
     asked = ~(np.isfinite(want) & (np.abs(want) > 3.4028234663852886e38))
     wrong = asked & ~((got == want) | (np.isnan(got) & np.isnan(want)))
@@ -451,4 +475,5 @@ def wrong_values(dequantize: Callable[..., Any], fmt: str) -> str:
     if not wrong.any():
         return ""
     row, lane = np.argwhere(wrong)[0]
-    return f"{fmt}: code {codes[row, lane]:02x} under scale {bytes_[row]:02x}: expected {want[row, lane]!r}, returned {got[row, lane]!r}; {wrong.sum()} of {asked.sum()} differ"
+    scale = f"{bytes_[row]}" if f.wide else f"{bytes_[row]:02x}"
+    return f"{fmt}: code {codes[row, lane]:02x} under scale {scale}: expected {want[row, lane]!r}, returned {got[row, lane]!r}; {wrong.sum()} of {asked.sum()} differ"

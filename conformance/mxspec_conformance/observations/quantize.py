@@ -69,7 +69,7 @@ def refuse_tensor(function: str, tensor: TensorScales | None, capabilities: Capa
     if tensor is not None and function == "quantize" and capabilities.fake and not shows_codes(tensor.value("decode")):
         return unsupported("values under such a tensor scale do not show their codes")
     if tensor is None and not capabilities.one_level:
-        return unsupported(f"{function} asks for a tensor_scale")
+        return unsupported(f"{function} requires a tensor_scale")
     return None
 
 

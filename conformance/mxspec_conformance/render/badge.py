@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mxspec_conformance.render.view import ResultView, view_result
+from mxspec_conformance.render.view import KNOWN, ResultView, view_result
 from mxspec_conformance.results.conclusion import Stand
 from mxspec_conformance.results.report import Verdict
 
@@ -31,11 +31,11 @@ def _describe(v: ResultView) -> tuple[str, str]:
     if v.document["exit_code"] == 2:
         return "nothing judged", "lightgrey"
     counts = dict(v.counts)
-    if v.document["exit_code"] == 0 and "only" in v.report.details:
-        return f"pass of {v.report.details['only']}", "lightgrey"
     if v.document["exit_code"] == 0:
-        waived = f", {counts['waived']} waived" if "waived" in counts else ""
+        excused = "".join(f", {counts[word]} {word}" for word in ("waived", KNOWN) if word in counts)
+        if "only" in v.report.details:
+            return f"pass of {v.report.details['only']}{excused}", "lightgrey"
         names = dict.fromkeys(f.result.judged_against for f in v.formats if f.conclusion.stand is Stand.CONFORMS)
-        return (", ".join(names) or "pass") + waived, "yellowgreen" if waived else "brightgreen"
+        return (", ".join(names) or "pass") + excused, "yellowgreen" if excused else "brightgreen"
     bad = {Verdict.FAIL, Verdict.ERROR, Verdict.TIMEOUT, Verdict.STALE_WAIVER} & set(counts)
     return v.report.counts_text, "red" if bad or v.report.waivers else "yellow"

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import mxspec
+from mxspec.expressions import put_in_words
+from mxspec.formats import BLOCKS
+from mxspec.profiles.schema import QuantizationSteps
 from mxspec_conformance.judge.behaviour import TraitName
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT
-from mxspec_conformance.results.conclusion import NO_ANSWER, list_unmet
+from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
+from mxspec_conformance.judge.wanted import OF_CALLS
+from mxspec_conformance.results.conclusion import NO_ANSWER, SHOWN_BY, list_unmet
 from mxspec_conformance.results.report import Failure, FormatResult, Report, Requirement, Verdict
 
+#: Characters of a step that is shown.
+_LONGEST_STEP = 160
 #: Formats of one sentence that are named.
 _MOST_NAMED = 3
 
@@ -30,8 +36,49 @@ def find_headlines(report: Report) -> list[tuple[str, str, str]]:
     alike: dict[tuple[str, str], list[str]] = {}
     for (operation, name), group in found.items():
         for sentence in _list_sentences(group, results.get(name) if operation == "quantize" else None):
+            by = next((r for r in group if r.explained_by), None)
+            if operation in ("quantize", "dequantize") and by is not None and name in results and by.explained_by in sentence:
+                sentence += _compare_steps(by, results[name].judged_against)
             alike.setdefault((operation, sentence), []).append(name)
     return [(operation, _name(formats), sentence) for (operation, sentence), formats in alike.items()]
+
+
+def _compare_steps(r: Requirement, judged: str) -> str:
+    """The operations of the profile that explains a requirement, and those of the judged one, in the first form in which they differ;
+    "" where they differ in no expression, or in a long one."""
+    if r.format not in BLOCKS:  # a result alone registers nothing
+        return ""
+    known = {p.id: p for p in mxspec.list_profiles(r.format)}
+    if not {r.explained_by, judged} <= known.keys():  # of another version's result
+        return ""
+    profiles = [known[name] for name in (r.explained_by, judged)]
+    for level in ("two_level", "one_level") if r.topic == "tensor-scale" else ("one_level", "two_level"):
+        steps = [getattr(p, level) for p in profiles]
+        theirs, ours = ("" if one is None else _put_step(one, r) for one in steps)
+        if theirs and ours and theirs != ours and len(theirs) < _LONGEST_STEP:
+            return f" (it computes {theirs}; {judged}: {ours})"
+    return ""
+
+
+def _put_step(steps: QuantizationSteps, r: Requirement) -> str:
+    """The step that decides a requirement, in words."""
+    if r.operation == "dequantize":
+        return put_in_words(steps.dequantize, LEAF_NAMES)
+    if r.operation == "scale" or r.topic.startswith("scale-"):
+        return f"the scale as {steps.scale.step.value} of {put_in_words(steps.scale.value, LEAF_NAMES)}"
+    return f"scaled x as {put_in_words(steps.scaled, LEAF_NAMES)}"
+
+
+def describe_requirement(report: Report, r: Requirement) -> str:
+    """Why one requirement has its verdict: the sentence on what is wrong, then verdict and cases, unless the sentence counts them."""
+    result = next((f for f in report.formats if f.format == r.format), None) if r.operation in ("quantize", "scale") else None
+    if result is not None and r.topic in OF_CALLS and not any(c == NO_ANSWER or r.topic in SHOWN_BY.get(c, ()) for c in result.causes[:1]):
+        result = None  # what no profile decides fails for a reason of its own
+    sentence = next(_list_sentences([r], result), r.note or r.text)
+    if r.verdict in (Verdict.FAIL, Verdict.DEVIATION) and r.note not in sentence:
+        sentence += f"; {r.note}"
+    cases = f"{r.failing} of {r.cases} cases"
+    return sentence if cases in sentence else f"{sentence} ({r.verdict}: {cases})"
 
 
 def _name(formats: Sequence[str]) -> str:
@@ -51,7 +98,8 @@ def _list_sentences(group: Sequence[Requirement], result: FormatResult | None) -
     if wrong:
         yield _describe(wrong[0], result)
     if stale := [r for r in group if r.verdict is Verdict.STALE_WAIVER]:
-        yield f"{stale[0].topic} passes, although a list of known failures names it; take it out of the file"
+        more = f"; {len(stale) - 1} more of its kind" if len(stale) > 1 else ""
+        yield f"{stale[0].topic} {stale[0].note}{more}"
 
 
 def _describe(first: Requirement, result: FormatResult | None) -> str:
@@ -70,7 +118,7 @@ def _describe(first: Requirement, result: FormatResult | None) -> str:
         return f"it has the bits of {first.explained_by}, and not those of {result.judged_against}{where}"
     if first.note:
         return first.note + where
-    return f"in {first.failing} of {first.cases} cases this does not hold: {first.text}{where}"
+    return f"{first.failing} of {first.cases} cases break the rule: {first.text}{where}"
 
 
 def pick_lanes(failure: Failure, most: int) -> list[str]:

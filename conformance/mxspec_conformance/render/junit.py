@@ -7,17 +7,28 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from mxspec_conformance.render.clean import clean
+from mxspec_conformance.render.headline import describe_requirement
 from mxspec_conformance.render.terminal import failure_text
 from mxspec_conformance.results.report import STALE_STATES, Report, Requirement, Verdict, read_report
+from mxspec_conformance.targets.texts import clean_text
 
 _ERRORS = (Verdict.ERROR, Verdict.TIMEOUT)
 
 
-def render_junit(documents: Sequence[Mapping[str, Any]]) -> bytes:
-    """One XML document. What sets the exit code is a failure or an error; what else is no pass is a skipped test with the reason."""
+def render_junit(documents: Sequence[Mapping[str, Any]], lost: Sequence[str] = ()) -> bytes:
+    """One XML document. What sets the exit code is a failure or an error; what else is no pass is a skipped test with the reason.
+
+    lost: what could not be judged, which is a suite of errors.
+    """
     root = Xml.Element("testsuites", name="mxspec")
     for document in documents:
         _add_suite(root, document)
+    if lost:
+        count = str(len(lost))
+        suite = Xml.SubElement(root, "testsuite", name="mxspec not judged", tests=count, failures="0", errors=count, skipped="0")
+        for number, reason in enumerate(lost, 1):
+            case = Xml.SubElement(suite, "testcase", classname="mxspec.not-judged", name=str(number), time="0")
+            Xml.SubElement(case, "error", message=clean_text(reason), type="not judged")
     Xml.indent(root, " ")
     text: str = Xml.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
@@ -45,9 +56,8 @@ def _add_suite(root: Xml.Element, document: Mapping[str, Any]) -> None:
         facts["fewer cases"] = ", ".join(fewer)
     for name, value in {**facts, **report.environment}.items():
         Xml.SubElement(properties, "property", name=name, value=str(value))
-    known = () if report.baseline is None else report.baseline.known
     for requirement, outcome in zip(report.requirements, outcomes, strict=True):
-        _add_case(suite, requirement, outcome, is_known=requirement.id in known)
+        _add_case(suite, report, requirement, outcome)
     for waiver in stale:
         case = Xml.SubElement(suite, "testcase", classname="mxspec.waivers", name=waiver["id"], time="0")
         Xml.SubElement(case, "failure", message=f"stale waiver: {waiver['state']}", type="stale waiver")
@@ -62,13 +72,13 @@ def _find_outcome(report: Report, r: Requirement) -> str:
     return "error" if r.verdict in _ERRORS else "failure"
 
 
-def _add_case(suite: Xml.Element, r: Requirement, outcome: str, *, is_known: bool) -> None:
+def _add_case(suite: Xml.Element, report: Report, r: Requirement, outcome: str) -> None:
     operation, fmt, topic = r.operation, r.format, r.topic
     case = Xml.SubElement(suite, "testcase", classname=f"mxspec.{operation}.{fmt}", name=topic, time="0")
     if outcome == "skipped":
-        known = "known by the baseline, " if is_known else ""
-        Xml.SubElement(case, "skipped", message=f"{known}{r.verdict}: {r.note}")
+        known = report.is_known(r)
+        message = f"known to the baseline: {describe_requirement(report, r)}" if known else f"{r.verdict}: {r.note or r.text}"
+        Xml.SubElement(case, "skipped", message=message)
     elif outcome:
-        message = f"{r.failing} of {r.cases} cases" + (f": {r.note}" if r.note else "")
-        element = Xml.SubElement(case, outcome, message=message, type=r.verdict.value)
+        element = Xml.SubElement(case, outcome, message=describe_requirement(report, r), type=r.verdict.value)
         element.text = failure_text(r)

@@ -29,7 +29,7 @@ def _render(v: ResultView) -> str:
         lines += ["| | requirement | level | failing | note |", "| --- | --- | --- | ---: | --- |"]
         for d in v.deviations:
             r = d.requirement
-            lines.append(f"| {d.mark} {r.verdict} | {_code(r.id)} | {_escape(r.level)} | {r.failing}/{r.cases} | {_escape(r.note or r.text)} |")  # fmt: skip
+            lines.append(f"| {d.mark} {v.report.name_verdict(r)} | {_code(r.id)} | {_escape(r.level)} | {r.failing}/{r.cases} | {_escape(r.note or r.text)} |")  # fmt: skip
         lines += ["", "<details><summary>Smallest failing cases</summary>", ""]
         for d in v.deviations:
             lines += _render_case(d)

@@ -17,8 +17,9 @@ from mxspec_conformance.render.affine import list_affine
 from mxspec_conformance.render.headline import list_headlines, pick_lanes
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.render.rows import Row, Rows
+from mxspec_conformance.results.baseline import list_unmatched
 from mxspec_conformance.results.conclusion import NO_ANSWER, conclude, is_provisional, list_unmet
-from mxspec_conformance.results.report import GOOD, FormatResult, Report, Requirement, Verdict, explain_level
+from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, explain_level
 from mxspec_conformance.targets.interface import OPERATIONS
 from mxspec_vectors.topics import Level
 
@@ -42,6 +43,8 @@ SCREEN, _HEAD, _TAIL, _TABLES = 40, 7, 6, 9
 _NO_END = sys.maxsize
 #: Requirements of one reason that the screen names.
 _MOST_NAMED = 6
+#: A profile that has this many times fewer failing cases than the one that was judged by is named.
+_MUCH_CLOSER = 4
 #: What the words on the screen mean, for people who see them for the first time; each at most 80 columns.
 _OF_FORMATS = "failing: cases that contradict the profile; nearest: the one that agrees best"
 _OF_VERDICTS = "deviation: one other profile explains every failing case; fail: none does"
@@ -115,7 +118,7 @@ def requirement_table(report: Report) -> Rows:
         if len(group) > 1:
             reason = f"the first of these {len(group)}: {reason}"
         for r in group:
-            cells = (Text(r.id), Text(r.level), Text(verdict.value, style=_STYLES[verdict]), Text(f"{r.failing}/{r.cases}"))
+            cells = (Text(r.id), Text(r.level), Text(report.name_verdict(r), style=_STYLES[verdict]), Text(f"{r.failing}/{r.cases}"))
             rows.append(Row(cells, (Text(reason, style="dim"),) if r is group[-1] else ()))
     return Rows(("requirement", "level", "verdict", "failing"), rows)
 
@@ -225,7 +228,8 @@ def print_report(report: Report, console: Console, *, failures: int = 3, brief: 
 
     tail = _list_tail(report)
     if brief:
-        tail = _fit(console, [_shorten(line, 2, console) for line in tail], _TAIL)
+        kept = _fit(console, [_shorten(line, 2, console) for line in tail], _TAIL)
+        tail = [*kept, *_say_more(tail, kept)]
     else:
         tail += list_legend([report])
     left -= _count_lines(console, tail)
@@ -335,11 +339,8 @@ def _list_tail(report: Report) -> list[Text]:
     counts = report.counts_text or "no requirement applies"
     waived = " or are waived" if Verdict.WAIVED.value in report.counts else ""
     limited = "" if report.exit_level is Level.CONTRACT else f" at level {report.exit_level.value}"
-    fine = not any(r.verdict not in GOOD for r in report.requirements)
     conclusion = {
-        0: f"all {'requested requirements' if 'only' in report.details else 'supported requirements'} pass{waived}"
-        if fine
-        else f"nothing fails that counts{limited}",
+        0: report.excuse or f"all {'requested requirements' if 'only' in report.details else 'supported requirements'} pass{waived}",
         1: "not all requirements pass",
         2: f"nothing of {', '.join(report.too_mild)} is judged{limited}" if report.too_mild else "nothing could be judged",
     }
@@ -376,8 +377,13 @@ def _list_tail(report: Report) -> list[Text]:
         if b.level:
             lines.append(Text(explain_level("the baseline", b.level, report.level)))
         lines += [Text(f"  new: {name}", style="bold red") for name in b.new]
-        lines += [Text(f"  the baseline lists {name}, which matches nothing", style="yellow") for name in b.unmatched]
+        lines += [Text(f"  {line}", style="yellow") for line in list_unmatched(report)]
     nearest = sorted({f.judged_against for f in report.formats if f.chosen == "nearest" and NO_ANSWER not in f.causes})
+    for result in report.formats:
+        name, count = min(result.distances.items(), key=lambda item: item[1], default=("", 0))
+        if result.chosen == "nearest" and name != result.judged_against and count * _MUCH_CLOSER < result.distance:
+            closer = f"{result.format}: {name} is closer: {count:,} cases differ from it, not {result.distance:,}"
+            lines.append(Text(f"{closer}; --profile {name} judges by it"))
     if nearest:
-        lines.append(Text(f"nearest profile used: PROFILE = {nearest[0]!r} in the target makes any other fail"))
+        lines.append(Text(f"judged by the nearest profile; to pin it in CI: PROFILE = {nearest[0]!r} in the target"))
     return lines

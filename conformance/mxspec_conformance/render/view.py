@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from mxspec_conformance.results.conclusion import Conclusion, conclude, is_provi
 from mxspec_conformance.results.report import FormatResult, Report, Requirement, Verdict, read_report
 from mxspec_vectors.topics import TOPICS
 
-#: Verdict -> (mark, word); the mark alone has to tell verdicts apart, colour only helps.
+#: What stands for the verdict of a failure that the baseline knows.
+KNOWN = "known"
+#: Verdict -> its mark, which alone has to tell verdicts apart; colour only helps.
 MARKS: dict[str, str] = {
     "pass": "✓",
     "deviation": "≠",
@@ -24,6 +27,7 @@ MARKS: dict[str, str] = {
     "error": "!",
     "timeout": "⏱",
     "waived": "w",
+    KNOWN: "k",
     "stale waiver": "w!",
     "unsupported": "·",
 }
@@ -58,6 +62,8 @@ class Deviation:
     more_lanes: int
     #: Further facts of the case: tensor scale, other lanes.
     facts: tuple[tuple[str, str], ...]
+    #: The key of `mark`.
+    stand: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ class Cell:
     requirement: Requirement | None
     mark: str
     anchor: str
+    stand: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +134,27 @@ def view_report(document: Mapping[str, Any], report: Report, number: int = 0, *,
     prefix = f"r{number}-" if number else ""
     target = report.target
     headline = HEADLINES[document["exit_code"]]
-    if document["exit_code"] == 0 and "only" in report.details:
+    requested = f" of {report.details['only']}" if "only" in report.details else ""
+    if document["exit_code"] == 0 and requested:
         headline = f"All requested requirements pass: {report.details['only']}"
-    if document["exit_code"] == 0 and (waived := document["counts"].get("waived")):
+    if document["exit_code"] == 0 and report.excuse:
+        headline = report.excuse.capitalize() + requested
+    elif document["exit_code"] == 0 and (waived := document["counts"].get("waived")):
         headline += f", or are waived ({waived})"
     if fewer := report.details.get("fewer_cases"):
         headline += f"; of {len(fewer)} requirements a results file stores fewer cases than a live target gets"
+    known = frozenset(r.id for r in report.requirements if report.is_known(r))
+    count = Counter(_find_stand(r, known) for r in report.requirements)
     return ResultView(
         document=document,
         report=report,
         title=f"{target['name']} {target['version']}",
         headline=headline,
         anchor=f"{prefix}result",
-        counts=tuple((v, document["counts"][v]) for v in MARKS if document["counts"].get(v)),
+        counts=tuple((v, count[v]) for v in MARKS if count[v]),
         formats=tuple(_view_format(f, report.requirements) for f in report.formats),
-        matrices=_view_matrices(report.requirements, prefix),
-        deviations=tuple(view_deviation(r, prefix, lanes) for r in list_unmet(report)),
+        matrices=_view_matrices(report.requirements, prefix, known),
+        deviations=tuple(view_deviation(r, prefix, lanes, known) for r in list_unmet(report)),
         provenance=tuple(_view_provenance(document)),
     )
 
@@ -171,7 +183,11 @@ def _anchor(prefix: str, requirement: str) -> str:
     return prefix + requirement.replace("/", "-")
 
 
-def _view_matrices(requirements: Sequence[Requirement], prefix: str) -> tuple[Matrix, ...]:
+def _find_stand(requirement: Requirement, known: Collection[str]) -> str:
+    return KNOWN if requirement.id in known else requirement.verdict.value
+
+
+def _view_matrices(requirements: Sequence[Requirement], prefix: str, known: Collection[str]) -> tuple[Matrix, ...]:
     order = {topic: i for i, topic in enumerate(TOPICS)}
     table: dict[str, dict[tuple[str, str], Requirement]] = {}
     for r in requirements:
@@ -184,14 +200,19 @@ def _view_matrices(requirements: Sequence[Requirement], prefix: str) -> tuple[Ma
         for topic in topics:
             members = [cells.get((topic, fmt)) for fmt in formats]
             any_of = next(m for m in members if m is not None)
-            drawn = tuple(Cell(None, "", "") if m is None else Cell(m, MARKS[m.verdict.value], _anchor(prefix, m.id)) for m in members)
+            stands = ["" if m is None else _find_stand(m, known) for m in members]
+            drawn = tuple(
+                Cell(None, "", "") if m is None else Cell(m, MARKS[stand], _anchor(prefix, m.id), stand)
+                for m, stand in zip(members, stands, strict=True)
+            )
             rows.append((topic, any_of.level, any_of.text, drawn))
         offered = any(r.verdict is not Verdict.UNSUPPORTED for r in cells.values())
         matrices.append(Matrix(operation, formats, tuple(rows), offered))
     return tuple(matrices)
 
 
-def view_deviation(requirement: Requirement, prefix: str, most: int = MAX_LANES) -> Deviation:
+def view_deviation(requirement: Requirement, prefix: str, most: int = MAX_LANES, known: Collection[str] = ()) -> Deviation:
+    """What is drawn of a requirement that is not passed; known: ids of failures that the baseline knows."""
     lanes: list[Lane] = []
     facts: list[tuple[str, str]] = []
     failure = requirement.first
@@ -207,7 +228,8 @@ def view_deviation(requirement: Requirement, prefix: str, most: int = MAX_LANES)
         if not lanes:
             facts += [(f"expected {k}", _plain(v)) for k, v in failure.expected.items()]
             facts += [(f"returned {k}", _plain(v)) for k, v in failure.returned.items()]
-    return Deviation(requirement, _anchor(prefix, requirement.id), MARKS[requirement.verdict.value], tuple(lanes), more, tuple(facts))
+    stand = _find_stand(requirement, known)
+    return Deviation(requirement, _anchor(prefix, requirement.id), MARKS[stand], tuple(lanes), more, tuple(facts), stand)
 
 
 def _view_lanes(requirement: Requirement, given: Mapping[str, str]) -> list[Lane]:

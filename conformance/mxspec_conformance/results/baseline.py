@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def read_list(path: Path) -> dict[str, str] | None:
     Raises BaselineError, naming the line, for what is neither.
     """
     try:
-        text = read_regular(path, MAX_BYTES).decode("utf-8")
+        text = read_regular(path, MAX_BYTES).decode("utf-8-sig")  # editors of Windows begin a file with U+FEFF
     except FileNotFoundError:
         raise BaselineError(f"{path} does not exist; `mxspec check TARGET --write-baseline {path}` writes one") from None
     except UnicodeDecodeError:
@@ -90,10 +91,10 @@ def read_list(path: Path) -> dict[str, str] | None:
     return entries
 
 
-def apply_list(report: Report, entries: Mapping[str, str], *, partial: bool = False) -> None:
+def apply_list(report: Report, entries: Mapping[str, str], *, partial: bool = False, file: str = "") -> None:
     """Note in a report which of its failures a list has; what the list has and passes becomes a stale waiver, which fails.
 
-    partial: a part of the target was requested, so that ids which match nothing are no mistake.
+    partial: a part of the target was requested, so that ids which match nothing are no mistake; file: the list, for messages.
     """
     judged = {r.id: r for r in report.requirements if r.verdict is not Verdict.UNSUPPORTED}
     # With fewer cases what fails at the full level alone may pass, or not be there.
@@ -102,9 +103,23 @@ def apply_list(report: Report, entries: Mapping[str, str], *, partial: bool = Fa
     gone = [i for i in entries if i in due and i in judged and i not in known]
     new = [r.id for r in report.requirements if r.verdict not in GOOD and r.id not in known]
     for name in gone:
-        judged[name].verdict, judged[name].note = Verdict.STALE_WAIVER, "passes, and the baseline lists it"
+        judged[name].verdict, judged[name].note = (
+            Verdict.STALE_WAIVER,
+            f"passes, but the baseline {file or 'file'} lists it: delete the line",
+        )
     unmatched = [] if partial else [i for i in entries if i in due and i not in judged]
     report.baseline = Baseline(version="", vectors="", known=known, new=new, gone=gone, unmatched=unmatched)
+
+
+def list_unmatched(report: Report) -> list[str]:
+    """For each id of a list that no judged requirement has a sentence, with the id that may have been meant."""
+    known = {r.id: r.verdict is Verdict.UNSUPPORTED for r in report.requirements}
+    sentences = []
+    for name in () if report.baseline is None else report.baseline.unmatched:
+        (meant,) = get_close_matches(name, known, n=1, cutoff=0.85) or [""]
+        hint = f"; did you mean {meant}?" if meant else ""
+        sentences.append(f"the baseline lists {name}, which {'is not judged' if name in known else f'matches nothing{hint}'}")
+    return sentences
 
 
 def render_list(report: Report, path: Path, *, partial: bool = False) -> str:
@@ -113,7 +128,7 @@ def render_list(report: Report, path: Path, *, partial: bool = False) -> str:
 
     Raises BaselineError where the file is there and is no list.
     """
-    old = path.read_text("utf-8") if path.exists() and read_list(path) is not None else ""
+    old = path.read_text("utf-8-sig") if path.exists() and read_list(path) is not None else ""
     if path.exists() and not old and path.stat().st_size:
         raise BaselineError(f"{path} is JSON, a result; name another file for the list of ids")
     failing = [r.id for r in report.requirements if report.counts_as_wrong(r)]

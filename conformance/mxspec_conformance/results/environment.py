@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,8 +30,9 @@ def _name_processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def describe_git(spec: Any) -> dict[str, Any]:
-    """The commit of the repository that holds a target's file, and whether it was changed; empty where there is none."""
+def describe_git(spec: Any, loaded: Sequence[str] = ()) -> dict[str, Any]:
+    """The commit of the repository that holds a target's file, and whether the file, or one of `loaded` that the commit has, differs
+    from it; empty where there is none."""
     if not isinstance(spec, (str, os.PathLike)):
         return {}
     path = Path(spec)
@@ -40,13 +42,25 @@ def describe_git(spec: Any) -> dict[str, Any]:
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
         return {}
+    top = Path(_git(folder, "rev-parse", "--show-toplevel") or folder).resolve()
+    files = [p for p in dict.fromkeys(Path(name).resolve() for name in (str(path), *loaded)) if top in p.parents]
+    names = [p.relative_to(top).as_posix() for p in files[:_MOST_FILES]]
+    listed = _git(top, "ls-tree", "-z", "HEAD", "--", *names).split("\0")
+    stored = {name: entry.split()[-1] for entry, tab, name in (line.partition("\t") for line in listed) if tab}
     try:
-        data = path.read_bytes()
+        changed = names[0] not in stored or not all(_is_stored(top / name, blob) for name, blob in stored.items())
     except OSError:
         return {}
-    stored = _git(folder, "rev-parse", f"HEAD:./{path.resolve().name}")
-    same = stored in (_name_blob(data, stored), _name_blob(data.replace(b"\r\n", b"\n"), stored))
-    return {"git": {"commit": commit, "changed": not same}}
+    return {"git": {"commit": commit, "changed": changed}}
+
+
+#: Files that are compared with a commit.
+_MOST_FILES = 500
+
+
+def _is_stored(path: Path, blob: str) -> bool:
+    data = path.read_bytes()
+    return blob in (_name_blob(data, blob), _name_blob(data.replace(b"\r\n", b"\n"), blob))
 
 
 def _name_blob(data: bytes, like: str) -> str:
@@ -60,10 +74,10 @@ _FETCHES_NOTHING = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_TER
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    try:
+    try:  # it names files, whatever the locale
         done = subprocess.run(
             ["git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-C", str(folder), *arguments],
-            capture_output=True, text=True, timeout=10, check=False, env=os.environ | _FETCHES_NOTHING,
+            capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=False, env=os.environ | _FETCHES_NOTHING,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -152,7 +153,7 @@ class FormatResult:
     #: Failing cases under the profile, of all.
     distance: int
     cases: int
-    #: Failing cases under every normative profile.
+    #: Failing cases under every normative profile, and under the closest one where the nearest normative one was judged by and fails.
     distances: dict[str, int] = field(default_factory=dict)
     #: Operations that were judged.
     operations: list[str] = field(default_factory=list)
@@ -262,6 +263,22 @@ class Report:
             return self.exit_level is Level.OPEN
         return requirement.verdict not in GOOD and Level(requirement.level).rank <= self.exit_level.rank
 
+    def is_known(self, requirement: Requirement) -> bool:
+        """Whether a requirement fails, and the baseline knows it."""
+        return self.baseline is not None and requirement.id in self.baseline.known and requirement.verdict not in GOOD
+
+    def name_verdict(self, requirement: Requirement) -> str:
+        """The verdict for people, who see whether it is a known one."""
+        return f"known {requirement.verdict}" if self.is_known(requirement) else requirement.verdict.value
+
+    @property
+    def excuse(self) -> str:
+        """Why the exit code is 0 although something fails, for people; empty where nothing does."""
+        bad = [r for r in self.requirements if r.verdict not in GOOD]
+        if all(map(self.is_known, bad)):
+            return "nothing new fails" if bad else ""
+        return "nothing fails that counts" + ("" if self.exit_level is Level.CONTRACT else f" at level {self.exit_level}")
+
     @property
     def level(self) -> str:
         """How many cases were used: quick or full."""
@@ -274,8 +291,12 @@ class Report:
 
     @property
     def counts_text(self) -> str:
-        """The same for people: one count for the screen, Markdown and the badge."""
-        return ", ".join(f"{n} {verdict}" for verdict, n in self.counts.items())
+        """The same for people, with what the baseline knows apart: one count for the screen, Markdown and the badge."""
+        found = Counter(r.verdict for r in self.requirements if not self.is_known(r))
+        known = len(self.requirements) - found.total()
+        return ", ".join(
+            [*(f"{found[v]} {v}" for v in Verdict if v in found), *[f"{known} known failure{'s' * (known > 1)}"] * bool(known)]
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form, by the schema in `schema/result.schema.json`."""

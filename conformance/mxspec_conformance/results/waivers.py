@@ -198,7 +198,7 @@ def _apply(report: Report, waiver: Waiver, today: date) -> tuple[WaiverState, li
     for r in matched:
         if r.verdict is Verdict.PASS and not fewer_cases:
             r.verdict = Verdict.STALE_WAIVER
-            r.note = "passes, and is waived"
+            r.note = "passes, but a waiver covers it: narrow or delete the waiver"
         elif r.verdict in EXCUSABLE:
             r.verdict = Verdict.WAIVED
             r.note = _join(r.note, waiver.reason)

@@ -33,6 +33,9 @@ RULE, PROGRAM, FUNCTION_MARK = "rule:", "cmd:", "::"
 #: Exit code by which a program says that it cannot run here; the convention of automake.
 SKIP_CODE = 77
 #: Argument names under which a function takes the whole implementation, or its format.
+NO_CALL = (
+    "no implementation was called: request the fixture (mxspec supplies quantize, dequantize, matmul or impl; one of your own hides it)"
+)
 _WHOLE, _FORMAT = ("impl", "implementation", "target"), ("fmt", "format")
 
 
@@ -147,7 +150,7 @@ def _ask_function(function: Callable[..., Any], subject: Subject) -> Outcome:
     calls = tuple(implementation.calls)
     if answer is False:
         return Outcome(Verdict.REJECTS, "returned False", calls)
-    return Outcome(Verdict.ACCEPTS, "", calls) if calls else Outcome(Verdict.SKIPPED, "it called no function")
+    return Outcome(Verdict.ACCEPTS, "", calls) if calls else Outcome(Verdict.SKIPPED, NO_CALL)
 
 
 # pytest.
@@ -213,7 +216,7 @@ def _ask_pytest(spec: str, subject: Subject, replace: Sequence[str]) -> Outcome:
     if plugin.counts["failed"]:
         return Outcome(Verdict.REJECTS, plugin.first, calls)
     if code == 0 and plugin.counts["passed"]:
-        return Outcome(Verdict.ACCEPTS if calls else Verdict.SKIPPED, "" if calls else "it called no function", calls)
+        return Outcome(Verdict.ACCEPTS if calls else Verdict.SKIPPED, "" if calls else NO_CALL, calls)
     if code in (0, 5):
         return Outcome(Verdict.SKIPPED, "every test was skipped" if plugin.counts["skipped"] else "no test was found", calls)
     return Outcome(Verdict.BROKEN, plugin.first or f"pytest ended with exit code {code}", calls)

@@ -180,6 +180,13 @@ class TargetArray:
         return f"{operation.name} returned {part}shape {found}; {wanted} was expected"
 
 
+#: What to do with a third output of a quantizer.
+_OWN_SCALE = (
+    ". If the third is a tensor scale: take it as the argument tensor_scale instead of computing it (TENSOR_SCALE = 'decode', 'encode' or "
+    "'amax' says which kind), and offer tensor_scale(x, fmt)"
+)
+
+
 def split_answer(operation: Operation, returned: Any, count: int) -> Sequence[Any]:
     """What a target returned for each of its outputs. Raises BadReturn for another number of arrays."""
     several = returned if isinstance(returned, (tuple, list)) else None
@@ -192,7 +199,8 @@ def split_answer(operation: Operation, returned: Any, count: int) -> Sequence[An
         return (returned,)
     if several is None or len(several) != count:
         words = ("biases or zero points" if o.form is Form.AFFINE_OFFSETS else o.name for o in operation.outputs)
-        raise BadReturn(f"{operation.name} returned {_name_kind(returned)}; return ({', '.join(words)})")
+        hint = _OWN_SCALE if operation.name == "quantize" and several is not None and len(several) == 3 else ""
+        raise BadReturn(f"{operation.name} returned {_name_kind(returned)}; return ({', '.join(words)}){hint}")
     return several
 
 
@@ -206,7 +214,8 @@ def read_bytes(a: npt.NDArray[Any], what: str) -> npt.NDArray[np.uint8]:
     """Items of one byte. Raises BadReturn for another dtype."""
     if a.dtype.itemsize == 1 and a.dtype.kind != "b":
         return np.ascontiguousarray(a).view(np.uint8)
-    hint = f", as in {what}.astype(np.uint8)" if a.dtype.kind in "iu" else ""
+    packed = f"; {a.dtype.itemsize} packed into each integer: {what}.view(np.uint8)"
+    hint = f". One in each integer: {what}.astype(np.uint8){packed}" if a.dtype.kind in "iu" else ""
     raise BadReturn(f"{what} have dtype {a.dtype}; return uint8{hint}")
 
 

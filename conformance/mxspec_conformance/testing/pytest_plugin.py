@@ -2,7 +2,8 @@
 
     pytest --mxspec-target path/to/target.py [--mxspec-waivers waivers.toml] [--mxspec-json result.json]
 
-Tests are collected from what the target says of itself; none of its functions is called before the first of them runs, which
+One more test, `judged`, fails where something that the target lists has no verdict, or no profile is named: skipped tests alone are
+no pass. Tests are collected from what the target says of itself; none of its functions is called before the first of them runs, which
 judges once for all. With pytest-xdist the controlling process judges, before it hands out the tests. Nothing of the judge is
 imported where the option is not given.
 """
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from mxspec_conformance.results.report import Report, Requirement
     from mxspec_conformance.results.waivers import Waiver
 
-#: What the ids of these tests start with.
-PREFIX = "mxspec"
+#: What the ids of these tests start with, and the name of a target's test for all of them together.
+PREFIX, JUDGED = "mxspec", "judged"
 
+#: The key by which the controlling process of pytest-xdist hands its results over.
+_HANDED = "mxspec_results"
 _RUNS = pytest.StashKey["list[Run]"]()
 
 
@@ -31,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options; each but `--mxspec-json` has an ini key of the same name."""
     group = parser.getgroup("mxspec", "judge implementations of microscaling formats")
     group.addoption("--mxspec-target", action="append", metavar="TARGET", help="Judge this target; repeatable.")
-    group.addoption("--mxspec-profile", metavar="PROFILE", help="Judge against this profile.")
+    group.addoption("--mxspec-profile", metavar="PROFILE", help="Judge against this profile; 'nearest': whichever is.")
     group.addoption("--mxspec-format", action="append", metavar="FORMAT", help="Only this block format; repeatable.")
     group.addoption("--mxspec-quick", action="store_true", help="Only the quick level's cases, as `mxspec check --quick`.")
     group.addoption("--mxspec-waivers", metavar="FILE", help="TOML file of known failures.")
@@ -53,46 +56,68 @@ class Run:
     """One target: what it offers, and, once a test requested it, what the judge found."""
 
     def __init__(self, spec: str, config: pytest.Config, waivers: Sequence[Waiver] | None, listed: Mapping[str, str] | None) -> None:
+        profile = _option(config, "profile")
         self._spec = spec
         self._waivers = waivers
         self._listed = listed
+        self._list_file = _option(config, "baseline")
+        self._needs_profile = profile is None
         self._options: dict[str, Any] = {
-            "profile": _option(config, "profile"),
+            "profile": None if profile == "nearest" else profile,
             "formats": config.getoption("mxspec_format"),
             "timeout": config.getoption("mxspec_timeout"),
             "quick": bool(_option(config, "quick")),
         }
         self._report: Report | None = None
         self._error: str | None = None
-        #: Name and version, as the target says.
-        self.target: dict[str, Any] = {}
+        #: Name and version, as the target says; where it does not load, the name of its file.
+        self.target: dict[str, Any] = {"name": Path(spec).name, "version": ""}
         #: Ids of the requirements to expect, in the order of the tests.
         self.planned: list[str] = []
 
     def describe(self) -> None:
         """Read what the target offers, unless it has been judged.
 
-        Raises TargetError or ValueError where it does not load, or does not fit the options.
+        Raises ValueError where it does not fit the options; one that does not load fails its test `judged`.
         """
         from mxspec_conformance.judge.listing import list_requirements
+        from mxspec_conformance.targets.errors import TargetError
         from mxspec_conformance.transports.opening import open_target
 
-        if self.is_judged:
+        if self.is_judged or self._error is not None:
             return
-        session = open_target(self._spec, timeout=self._options["timeout"])
         try:
-            self.target = {"name": session.capabilities.name, "version": session.capabilities.version}
-            self.planned = list_requirements(session, profile=self._options["profile"], formats=self._options["formats"])
-        finally:
-            session.close()
+            session = open_target(self._spec, timeout=self._options["timeout"])
+            try:
+                self.target = {"name": session.capabilities.name, "version": session.capabilities.version}
+                self.planned = list_requirements(session, profile=self._options["profile"], formats=self._options["formats"])
+            finally:
+                session.close()
+        except TargetError as error:
+            self._error = str(error)
 
     def take(self, document: dict[str, Any]) -> None:
-        """Take a result that another process found."""
+        """Take what `hand_over` gave in another process."""
         from mxspec_conformance.results.report import read_report
 
+        self._error = document.get("error")
+        if self._error is not None:
+            return
         self._report = read_report(document)
         self.target = self._report.target
         self.planned = [r.id for r in self._report.requirements]
+
+    def hand_over(self) -> dict[str, Any]:
+        """The result as JSON, or the error of a target that does not load.
+
+        Raises pytest.UsageError where the options do not fit the target.
+        """
+        try:
+            return self.judge().as_dict()
+        except MxspecFailure as error:
+            if isinstance(error.__cause__, ValueError):
+                raise pytest.UsageError(f"mxspec: {error}") from error
+            return {"error": str(error)}
 
     @property
     def is_judged(self) -> bool:
@@ -120,22 +145,32 @@ class Run:
             if self._waivers is not None:
                 apply_waivers(self._report, self._waivers, today=_today())
             if self._listed is not None:
-                apply_list(self._report, self._listed, partial=bool(self._options["formats"]))
+                apply_list(self._report, self._listed, partial=bool(self._options["formats"]), file=self._list_file)
         return self._report
+
+    def list_not_judged(self) -> list[str]:
+        """What the target lists and has no verdict, and whether a profile has to be named."""
+        from mxspec_conformance.judge.wanted import list_not_judged
+
+        report = self.judge()
+        found = list(list_not_judged(report, self._options["formats"] or (), whole=True, nearest=self._needs_profile, options="--mxspec-"))
+        return found or [f"{report.target['name']}: nothing could be judged"] * (report.exit_code == 2)
+
+    def list_unplanned(self) -> list[Requirement]:
+        """Requirements that are not met and were unknown when tests were collected."""
+        report = self.judge()
+        return [r for r in report.requirements if r.id not in self.planned and report.counts_as_wrong(r)]
 
     def find(self, identifier: str) -> Requirement | None:
         """A requirement by its id; None if nothing of the kind was judged."""
         return next((r for r in self.judge().requirements if r.id == identifier), None)
 
-    def knows(self, requirement: Requirement) -> bool:
-        """Whether the baseline lists what fails."""
-        baseline = self.judge().baseline
-        return baseline is not None and requirement.id in baseline.known
-
     def list_stale(self) -> list[str]:
         """Ids of waivers that are stale already: they have ended, or concern nothing that will be judged."""
         from fnmatch import fnmatchcase
 
+        if self._error is not None:
+            return []
         if self.is_judged:
             from mxspec_conformance.results.report import STALE_STATES, WaiverState
 
@@ -174,35 +209,29 @@ class MxspecItem(_Quiet):
         from mxspec_conformance.results.report import Verdict
 
         r = self.run.find(self.name)
-        beyond = self._list_unplanned()
         if r is None or r.verdict is Verdict.UNSUPPORTED:
-            if beyond:
-                raise MxspecFailure(beyond)
             pytest.skip((r.note if r is not None else "") or "the target does not offer it, or no case applies")
         self.user_properties.append(("mxspec_verdict", r.verdict.value))
         self.user_properties.append(("mxspec_level", r.level))
-        if r.verdict is Verdict.OPEN and not beyond:
+        if r.verdict is Verdict.OPEN:
             pytest.skip(f"open: {r.note or r.text}")
-        excused = r.verdict in (Verdict.WAIVED, Verdict.STALE_WAIVER) or self.run.knows(r)
-        if excused and not beyond:
-            reason = _reason(self.run.judge(), r)
-            self.add_marker(pytest.mark.xfail(reason=reason, strict=True, raises=MxspecFailure))
-        words = [beyond] * bool(beyond)
-        if r.verdict not in (Verdict.PASS, Verdict.OPEN, Verdict.STALE_WAIVER):
-            words.insert(0, _describe(r))
+        report = self.run.judge()
+        if r.verdict in (Verdict.WAIVED, Verdict.STALE_WAIVER) or report.is_known(r):
+            self.add_marker(pytest.mark.xfail(reason=_reason(report, r), strict=True, raises=MxspecFailure))
+        if r.verdict not in (Verdict.PASS, Verdict.STALE_WAIVER):
+            raise MxspecFailure(_describe(report, r))
+
+
+class JudgedItem(_Quiet):
+    """Whether a target was judged at all: in all that it lists, by a profile that was named, and in nothing unforeseen that it fails."""
+
+    def runtest(self) -> None:
+        """Fail with what has no verdict, or has one that no test shows."""
+        words = self.run.list_not_judged()
+        report = self.run.judge()
+        words += [f"{r.id} was not foreseen, and is not met\n{_describe(report, r)}" for r in self.run.list_unplanned()]
         if words:
             raise MxspecFailure("\n\n".join(words))
-
-    def _list_unplanned(self) -> str:
-        """For the last requirement: those that are not met and were unknown when tests were collected."""
-        from mxspec_conformance.results.report import GOOD
-
-        if self.name != self.run.planned[-1]:
-            return ""
-        found = [
-            r for r in self.run.judge().requirements if r.id not in self.run.planned and r.verdict not in GOOD and not self.run.knows(r)
-        ]
-        return "\n\n".join(f"{r.id} was not foreseen, and is not met\n{_describe(r)}" for r in found)
 
 
 class WaiverItem(_Quiet):
@@ -225,9 +254,10 @@ class MxspecCollector(pytest.Collector):
         self._run = run
 
     def collect(self) -> Iterator[pytest.Item]:
-        """A test for each requirement, and one for each waiver that matches nothing or has ended."""
+        """A test for each requirement, one for all together, and one for each waiver that matches nothing or has ended."""
         for identifier in self._run.planned:
             yield MxspecItem.from_parent(self, name=identifier, run=self._run)
+        yield JudgedItem.from_parent(self, name=JUDGED, run=self._run)
         for identifier in self._run.list_stale():
             yield WaiverItem.from_parent(self, name=f"waiver {identifier}", run=self._run)
 
@@ -236,23 +266,50 @@ def _today() -> Any:
     return datetime.now(timezone.utc).date()
 
 
-def _describe(requirement: Requirement) -> str:
+def _describe(report: Report, requirement: Requirement) -> str:
+    from mxspec_conformance.render.headline import describe_requirement
     from mxspec_conformance.render.terminal import failure_text
 
-    r = requirement
-    words = f"{r.verdict}: {r.failing} of {r.cases} cases" + (f", {r.note}" if r.note else "")
-    return f"{words}\n\n{failure_text(r)}"
+    return f"{describe_requirement(report, requirement)}\n\n{failure_text(requirement)}"
 
 
 def _reason(report: Report, requirement: Requirement) -> str:
     for waiver in report.waivers:
         if requirement.id in waiver["requirements"]:
             return f"{waiver['reason']} ({waiver['link']}, until {waiver['expires']})"
-    return "the baseline lists it"
+    return "the baseline lists it" if report.is_known(requirement) else requirement.note
 
 
 def _option(config: pytest.Config, name: str) -> Any:
     return config.getoption(f"mxspec_{name}") or config.getini(f"mxspec_{name}") or None
+
+
+def _option_path(config: pytest.Config, name: str) -> Path | None:
+    """A file of the command line, from the working directory, or of the ini file, from its folder."""
+    given, found = config.getoption(f"mxspec_{name}"), config.getini(f"mxspec_{name}")
+    return config.invocation_params.dir / given if given else _ini_folder(config) / found if found else None
+
+
+def _ini_folder(config: pytest.Config) -> Path:
+    return config.rootpath if config.inipath is None else config.inipath.parent
+
+
+def _list_targets(config: pytest.Config) -> list[str]:
+    """The targets to judge: those of the command line, or of the ini file unless files or tests were named for this run."""
+    given: list[str] = config.getoption("mxspec_target") or []
+    if given:
+        return given
+    folder = config.invocation_params.dir
+    if hasattr(config, "workerinput"):  # of pytest-xdist: the controlling process has decided
+        narrow = _HANDED not in config.workerinput
+    else:
+        narrow = config.args_source is config.ArgsSource.ARGS and all("::" in a or (folder / a).is_file() for a in config.args)
+    found = [] if narrow else config.getini("mxspec_target")
+    if not found:
+        return []
+    from mxspec_conformance.transports.opening import COMMAND, FILE_SUFFIXES
+
+    return [str(_ini_folder(config) / spec) if spec.endswith(FILE_SUFFIXES) and not spec.startswith(COMMAND) else spec for spec in found]
 
 
 def _open_runs(config: pytest.Config, *, describe: bool) -> list[Run]:
@@ -264,26 +321,25 @@ def _open_runs(config: pytest.Config, *, describe: bool) -> list[Run]:
         return config.stash[_RUNS]
     from mxspec_conformance.results.baseline import BaselineError, read_list
     from mxspec_conformance.results.waivers import read_waivers
-    from mxspec_conformance.targets.errors import TargetError
 
     try:
-        path = _option(config, "waivers")
-        waivers = None if path is None else read_waivers(config.rootpath / path)
-        known = _option(config, "baseline")
-        listed = None if known is None else read_list(config.rootpath / known)
-        targets = _option(config, "target") or ()
+        path = _option_path(config, "waivers")
+        waivers = None if path is None else read_waivers(path)
+        known = _option_path(config, "baseline")
+        listed = None if known is None else read_list(known)
+        targets = _list_targets(config)
         if known is not None and (listed is None or len(targets) > 1):
             raise BaselineError(
                 f"{known} has to be a list of ids of one target, not {'JSON' if listed is None else f'{len(targets)} targets'}"
             )
         runs = [Run(target, config, waivers, listed) for target in targets]
-        handed = getattr(config, "workerinput", {}).get("mxspec_results")
+        handed = getattr(config, "workerinput", {}).get(_HANDED)
         for run, document in zip(runs, json.loads(handed) if handed else (), strict=bool(handed)):
             run.take(document)
         if describe:
             for run in runs:
                 run.describe()
-    except (TargetError, ValueError) as error:
+    except ValueError as error:
         raise pytest.UsageError(f"mxspec: {error}") from error
     config.stash[_RUNS] = runs
     return runs
@@ -293,19 +349,14 @@ def _open_runs(config: pytest.Config, *, describe: bool) -> list[Run]:
 def pytest_configure_node(node: Any) -> None:
     """Of pytest-xdist: judge once, and hand the results to each worker."""
     config = node.config
-    if not _option(config, "target"):
-        return
-    try:
-        runs = _open_runs(config, describe=False)
-        node.workerinput["mxspec_results"] = json.dumps([run.judge().as_dict() for run in runs])
-    except MxspecFailure as error:
-        raise pytest.UsageError(f"mxspec: {error}") from error
+    if _list_targets(config):
+        node.workerinput[_HANDED] = json.dumps([run.hand_over() for run in _open_runs(config, describe=False)])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add the requirements to the tests that were collected; before `-k` and `-m` choose."""
-    if not _option(config, "target"):
+    if not _list_targets(config):
         return
     runs = _open_runs(config, describe=True)
     names = [run.target["name"] for run in runs]
@@ -333,14 +384,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Warn of ids in a baseline that no requirement has."""
     for run in config.stash.get(_RUNS, []):
-        baseline = run.judge().baseline if run.is_judged else None
-        for name in () if baseline is None else baseline.unmatched:
-            terminalreporter.write_line(f"mxspec: the baseline lists {name}, which matches nothing", yellow=True)
+        if run.is_judged:
+            from mxspec_conformance.results.baseline import list_unmatched
+
+            for line in list_unmatched(run.judge()):
+                terminalreporter.write_line(f"mxspec: {line}", yellow=True)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """What is judged, and by which version."""
-    targets = _option(config, "target")
+    targets = _list_targets(config)
     if not targets:
         return []
     import mxspec

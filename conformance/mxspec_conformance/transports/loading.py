@@ -86,7 +86,10 @@ def _load_file(path: Path, *, stay: bool) -> Any:
             raise TargetError(f"{path}: {error.msg}; the file is not valid Python; save it as UTF-8") from error
         raise TargetError(f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python") from error
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{path} does not import: {describe_import(error)}") from error
+        lost = isinstance(error, ModuleNotFoundError) and Path(str(error.name).partition(".")[0])
+        found = lost and (lost.is_dir() or lost.with_suffix(".py").is_file())
+        hint = "; it lies in the working folder, which is not on the path: set PYTHONPATH=." if found else ""
+        raise TargetError(f"{path} does not import: {describe_import(error)}{hint}") from error
     finally:
         sys.dont_write_bytecode = write_none
         if not stay:  # functions may import their neighbours later

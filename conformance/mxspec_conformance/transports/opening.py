@@ -21,6 +21,8 @@ MAX_TIMEOUT = 1e7
 #: What a spec starts with that is a command line, and what names of results files end in.
 COMMAND = "cmd:"
 RESULTS_SUFFIXES = (".json", ".jsonl")
+#: What names of targets end in that are files.
+FILE_SUFFIXES = (".py", *LIBRARY_SUFFIXES, *RESULTS_SUFFIXES)
 
 
 def open_target(target: Any, *, in_process: bool = False, timeout: float = 60.0, total: float = TOTAL_SECONDS) -> TargetSession:

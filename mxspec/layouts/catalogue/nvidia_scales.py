@@ -30,6 +30,18 @@ LAYOUTS = (
         users=("Transformer Engine",),
     ),
     Layout(
+        name="mn-major-4",
+        aliases=("deepgemm-packed-ue8m0",),
+        summary="four scales of a row in an int32, the first lowest; words column by column, rows padded to 4",
+        fields=(scales("M (C c:4) -> C M c", byte="c // 4 * (4 * ceil(M, 4)) + 4 * m + c % 4"),),
+        pad_to=(4, 4),
+        padding=Padding.UNSPECIFIED,
+        source="DeepGEMM get_mn_major_tma_aligned_packed_ue8m0_tensor (its test's torch form, at 54e22612)",
+        evidence=Evidence.READ,
+        users=("DeepGEMM on SM100", "SGLang", "vLLM"),
+        notes=("an int32 view [rows, columns / 4] of it has the strides 1 and rows up to 4", "float32 scales on SM90: the same with one scale in a word"),
+    ),
+    Layout(
         name="128x4",
         aliases=("cublas", "tcgen05", "blocked", "vllm-int32-view"),
         summary="tiles of 128 rows x 4 columns: 512 bytes, row r at 16 (r % 32) + 4 (r / 32)",

@@ -7,8 +7,8 @@ verdict depends on it. `questions.py` lists the causes in the order in which the
 from __future__ import annotations
 
 from mxspec_conformance.judge.causes.calls import CALL_ALONE
-from mxspec_conformance.judge.causes.known import OF_SCALE, Found, KnownCause
+from mxspec_conformance.judge.causes.known import OF_ELEMENTS, OF_SCALE, Found, KnownCause
 from mxspec_conformance.judge.causes.no_answer import find_no_answer, find_no_numbers
 from mxspec_conformance.judge.causes.questions import find_causes
 
-__all__ = ["CALL_ALONE", "OF_SCALE", "Found", "KnownCause", "find_causes", "find_no_answer", "find_no_numbers"]
+__all__ = ["CALL_ALONE", "OF_ELEMENTS", "OF_SCALE", "Found", "KnownCause", "find_causes", "find_no_answer", "find_no_numbers"]

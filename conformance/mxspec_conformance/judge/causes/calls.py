@@ -47,6 +47,23 @@ def find_chance(session: TargetSession, again: Answered) -> Found | None:
     return Found(KnownCause.NOT_DETERMINISTIC, f"{text} (chance, a race, or state that a call leaves behind)")
 
 
+#: Largest numbers of a tensor, of which no rule of one level gives two the same scale.
+_LARGEST = (1.0, 4.0, 96.0)
+
+
+def find_own_tensor_scale(session: TargetSession, fmt: BlockFormat) -> Found | None:
+    """Whether a quantizer that is given no tensor scale has one of its own: the largest block of each call gets the largest scale."""
+    if not fmt.has_tensor_scale or session.capabilities.has("quantize", "tensor_scale"):
+        return None
+    for largest in _LARGEST:
+        x = np.full((1, fmt.k), np.float32(largest))
+        answer = run_once(lambda x=x: session.call("quantize", x, fmt.name))  # type: ignore[misc]
+        if isinstance(answer, NoAnswer) or (np.asarray(answer[1]).reshape(-1)[:1] != fmt.scale.max_code).any():
+            return None
+    text = f"the tensor has a scale of its own: the largest block scale of every call is {fmt.scale.max_code:02x}"
+    return Found(KnownCause.TENSOR_SCALE_OWN, f"{text}; take tensor_scale as an argument, and say by TENSOR_SCALE which kind it is")
+
+
 def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | None:
     """Whether the scales of a matrix that fills tiles are the profile's, in the order of a layout in tiles."""
     rows, blocks = _TILED

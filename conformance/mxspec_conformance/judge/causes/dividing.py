@@ -12,12 +12,12 @@ import numpy.typing as npt
 from mxspec.arrays import ARRAYS
 from mxspec.blocks import encode_elements
 from mxspec.elements_given_scale import scale_lanes
-from mxspec.expressions import evaluate
+from mxspec.expressions import Expr, evaluate
 from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Profile, QuantizationSteps
 from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_vectors.cases import Codes
-from mxspec_vectors.tensor_scales import bind_profile
+from mxspec_vectors.tensor_scales import TensorScales, bind_profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Divided:
                 replace(self.steps.element, **changed), self.element,
             )  # fmt: skip
 
-    def with_values(self, values: Mapping[str, Any]) -> Divided:
-        """The same blocks, divided with other values in the expressions."""
+    def with_values(self, values: Mapping[str, Any], quotient: Expr | None = None) -> Divided:
+        """The same blocks, divided with other values in the expressions, or by another expression."""
         known = {**self.known, **values}
         with np.errstate(all="ignore"):
-            scaled = np.broadcast_to(evaluate(self.steps.scaled, known, ARRAYS), self.rows.x.shape)
+            scaled = np.broadcast_to(evaluate(quotient or self.steps.scaled, known, ARRAYS), self.rows.x.shape)
         return replace(self, scaled=np.ascontiguousarray(scaled), known=known)
 
 
@@ -60,6 +60,11 @@ def divide(rows: Sequence[Rows], fmt: BlockFormat, profile: Profile) -> Sequence
             scaled, known = scale_lanes(r.x, usable_scales(r, fmt), fmt, profile, steps, bound)
         found.append(Divided(r, scaled, known, bound, steps, fmt.element))
     return found
+
+
+def bind_tensor(tensor: TensorScales | None) -> dict[str, Any]:
+    """The encode scale S and the decode scale g of a tensor; both 1 where there is none."""
+    return {leaf: np.float32(1 if tensor is None else tensor.value(kind)) for leaf, kind in (("S", "encode"), ("g", "decode"))}
 
 
 def usable_scales(rows: Rows, fmt: BlockFormat) -> Codes:

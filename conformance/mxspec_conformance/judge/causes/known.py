@@ -23,8 +23,10 @@ class KnownCause(StrEnum):
     SCALE_BOUNDED = "scale-bounded"
     SCALE_WRAPS = "scale-wraps"
     SCALE_NEAREST_LOG2 = "scale-nearest-log2"
+    SCALE_RULE = "scale-rule"
     SCALE_MISREAD = "scale-misread"
     TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
+    TENSOR_SCALE_OWN = "tensor-scale-own"
     ZERO_SCALE = "zero-scale"
     COARSE_BELOW = "subnormals-cut"
     STICKY_LOST = "sticky-lost"
@@ -32,6 +34,8 @@ class KnownCause(StrEnum):
     TOP_RESERVED = "top-exponent-reserved"
     HALF_ADDED = "half-added"
     OTHER_QUOTIENT = "other-quotient"
+    TIES_BY_SIGN = "ties-by-sign"
+    WIDE_TIES = "wide-ties"
     NARROW_QUOTIENT = "narrow-quotient"
     UNROUNDED_SCALE = "unrounded-scale"
     UNCLAMPED_SCALE = "unclamped-scale"
@@ -49,7 +53,12 @@ class KnownCause(StrEnum):
 
 
 #: Causes of wrong scale bytes that say nothing of elements, which are judged under the scale that was returned.
-OF_SCALE = frozenset({KnownCause.SCALE_OFFSET, KnownCause.SCALE_WRAPS, KnownCause.SCALE_NEAREST_LOG2})
+OF_SCALE = frozenset({KnownCause.SCALE_OFFSET, KnownCause.SCALE_WRAPS, KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_RULE})
+#: Causes of wrong elements under the scale that was returned, which say nothing of how that is chosen.
+OF_ELEMENTS = frozenset({
+    KnownCause.COARSE_BELOW, KnownCause.STICKY_LOST, KnownCause.OWN_OVERFLOW, KnownCause.TOP_RESERVED, KnownCause.HALF_ADDED,
+    KnownCause.OTHER_QUOTIENT, KnownCause.NARROW_QUOTIENT, KnownCause.TIES_BY_SIGN, KnownCause.WIDE_TIES,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.causes import divisor, inputs, maximum, order, quotient, stored_scale
-from mxspec_conformance.judge.causes.calls import CALL_ALONE, are_right_alone, find_chance, find_nan_state, find_tiles
-from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.calls import (
+    CALL_ALONE,
+    are_right_alone,
+    find_chance,
+    find_nan_state,
+    find_own_tensor_scale,
+    find_tiles,
+)
+from mxspec_conformance.judge.causes.known import OF_ELEMENTS, Found, KnownCause
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import Answered
 from mxspec_conformance.observations.format import Observations
@@ -69,6 +76,7 @@ QUESTIONS = (
     Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.wrapped_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.nearest_log2, (Need.MAXIMA, Need.MX)),
+    Question(stored_scale.other_rule, (Need.MAXIMA,)),
     Question(divisor.misread_scale, (Need.QUOTIENTS,)),
     Question(divisor.missing_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
     Question(divisor.uncaught_zero, (Need.ROWS, Need.SIGNS)),
@@ -88,8 +96,9 @@ QUESTIONS = (
     Question(inputs.wrong_dtypes, (Need.CASES, Need.OTHER_DTYPES)),
 )
 #: Cause -> others that explain every block, of which it is then a consequence, and no cause of its own.
-_COVERED_BY: Mapping[KnownCause, set[KnownCause]] = {
-    KnownCause.RECIPROCAL: {KnownCause.NARROW_QUOTIENT, KnownCause.HALF_ADDED, KnownCause.OTHER_QUOTIENT},
+_COVERED_BY: Mapping[KnownCause, Set[KnownCause]] = {
+    KnownCause.RECIPROCAL: OF_ELEMENTS,
+    KnownCause.SCALE_RULE: {KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_OFFSET, KnownCause.SCALE_BIAS, KnownCause.RANGE_AS_MAXIMUM},
     KnownCause.SCALE_OFFSET: {KnownCause.RANGE_AS_MAXIMUM},
     KnownCause.SCALE_BIAS: {KnownCause.RANGE_AS_MAXIMUM},
 }
@@ -109,7 +118,7 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     """
     session = observations.session
     changing = None if again is None else find_chance(session, again)
-    if changing:
+    if changing or (changing := find_own_tensor_scale(session, observations.fmt)):
         return [changing]
     seen = Seen.of(observations, profile)
     in_calls = None if again is None else find_nan_state(session, seen, again) or find_tiles(session, seen, again)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +14,16 @@ import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.elements import decode_codes
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
+from mxspec.expressions import ONE, SF, ZERO, Expr, G, S, X, f32, if_equal, put_in_words
 from mxspec.formats import ElementFormat
 from mxspec.profiles.schema import Kind
 from mxspec.rounding import Overflow, Rounding
-from mxspec_conformance.judge.causes.dividing import Divided, divide, usable_scales
+from mxspec_conformance.judge.causes.dividing import Divided, bind_tensor, divide, usable_scales
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
 from mxspec_conformance.judge.causes.seen import Seen
-from mxspec_conformance.judge.explanation import ROUNDING_TEXT
+from mxspec_conformance.judge.conversions import DISTANCES, find_nearest
+from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
@@ -110,17 +114,61 @@ def half_added(seen: Seen) -> Found | None:
     return None
 
 
+#: Divisions under a tensor scale that no normative profile has; what is divided by a scale of zero counts as zero.
+_DIVISIONS: tuple[Expr, ...] = (
+    f32.mul(f32.mul(X, S), f32.div(ONE, SF)), f32.div(f32.mul(X, S), SF), f32.mul(X, f32.div(S, SF)), f32.div(X, f32.div(SF, S)),
+    f32.mul(X, f32.div(f32.div(ONE, G), SF)), f32.div(f32.div(X, G), SF), f32.mul(X, f32.div(ONE, f32.mul(SF, G))),
+)  # fmt: skip
+
+
+class _Way(NamedTuple):
+    """How quotients become codes: words, the codes, and the cause where it is one under the profile's own division, too."""
+
+    words: str
+    encode: Callable[[Divided], Codes]
+    cause: KnownCause | None = None
+
+
+def _list_ways(element: ElementFormat) -> Iterator[_Way]:
+    for rounding, words in ROUNDING_TEXT.items():
+        cause = KnownCause.TIES_BY_SIGN if rounding is Rounding.RNU else None
+        yield _Way(words, partial(Divided.encode, rounding=rounding), cause)
+    yield _Way(
+        "nearest, ties toward -infinity", lambda d: _negate(d.encode(-d.scaled, rounding=Rounding.RNU), d.element), KnownCause.TIES_BY_SIGN
+    )
+    if not element.twos_complement and element.bits <= 6:  # distances to all codes of wider formats are many
+        for mistake, less in DISTANCES.items():
+            yield _Way(f"found as if {mistake}", partial(_find_nearest, less), KnownCause.WIDE_TIES)
+
+
+def _negate(codes: Codes, element: ElementFormat) -> Codes:
+    return ((-codes.astype(int)) & 0xFF if element.twos_complement else codes ^ element.sign_bit).astype(np.uint8)
+
+
+def _find_nearest(less: float, divided: Divided) -> Codes:
+    return find_nearest(divided.scaled, divided.element, less).astype(np.uint8)
+
+
 def other_quotient(seen: Seen) -> Found | None:
-    """Whether elements are those of another normative profile's division, in any rounding; not where the profile's own explains them."""
-    others = [p for p in mxspec.list_profiles(seen.fmt) if p.kind is Kind.NORMATIVE and p is not seen.profile]
-    for profile in (seen.profile, *others):
-        divided = divide(seen.rows, seen.fmt, profile)
-        for rounding, words in ROUNDING_TEXT.items():
-            if divided and seen.explains_codes(d.encode(rounding=rounding) for d in divided):
-                if profile is seen.profile:
-                    return None
-                return Found(KnownCause.OTHER_QUOTIENT, f"elements are {words}, of {profile.id}'s quotient")
+    """Whether elements are rounded in a way that has a cause, or those of another division in any way; not where the profile's own explains them."""
+    for words, divided in _list_divisions(seen):
+        for way in _list_ways(seen.fmt.element):
+            if divided and seen.explains_codes(map(way.encode, divided)):
+                if divided is not seen.divided:
+                    return Found(way.cause or KnownCause.OTHER_QUOTIENT, f"elements are {way.words}, of {words}")
+                return Found(way.cause, f"elements are {way.words}") if way.cause else None
     return None
+
+
+def _list_divisions(seen: Seen) -> Iterator[tuple[str, Sequence[Divided]]]:
+    """The profile's own, those of the other normative profiles, and others."""
+    yield "", seen.divided
+    for profile in mxspec.list_profiles(seen.fmt):
+        if profile.kind is Kind.NORMATIVE and profile is not seen.profile:
+            yield f"{profile.id}'s quotient", divide(seen.rows, seen.fmt, profile)
+    for quotient in _DIVISIONS if seen.fmt.has_tensor_scale else ():
+        guarded = if_equal(SF, ZERO, ZERO, quotient)
+        yield put_in_words(quotient, LEAF_NAMES), [d.with_values(bind_tensor(d.rows.tensor), guarded) for d in seen.divided]
 
 
 def narrow_quotient(seen: Seen) -> Found | None:

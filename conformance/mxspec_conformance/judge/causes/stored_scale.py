@@ -8,12 +8,17 @@ import numpy as np
 
 import mxspec
 from mxspec.acceptance import fold_zeros
+from mxspec.arrays import ARRAYS
+from mxspec.expressions import AMAX, ONE, ONE_SIXTH, Expr, G, Leaf, M, S, const, evaluate, exact, f32, leaves, put_in_words
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Kind, Profile
+from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
+from mxspec.scales import encode_scale
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
+from mxspec_conformance.judge.causes.dividing import bind_tensor
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Maxima, Seen
+from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
 
 
 def moved_scales(seen: Seen) -> Found | None:
@@ -108,3 +113,57 @@ def _round_log2(maxima: Maxima, largest: float) -> Compared:
     nearest = exponent - 1 + (distance > 0) + 127
     same = (nearest == maxima.returned) | (np.abs(distance) < _NEAR_ROOT)
     return Compared(bool(same.all()), bool((maxima.returned != maxima.expected).any()))
+
+
+_SIX, _TOP = const(6), Leaf("top")
+#: What a scale of a two-level format may be made of, and one of powers of two.
+_OF_TENSORS: tuple[Expr, ...] = (
+    f32.div(AMAX, _SIX), f32.div(f32.mul(AMAX, S), _SIX), f32.mul(f32.div(AMAX, _SIX), S), f32.mul(AMAX, f32.mul(S, ONE_SIXTH)),
+    f32.mul(f32.mul(AMAX, ONE_SIXTH), S), f32.mul(f32.mul(AMAX, S), ONE_SIXTH), f32.div(f32.div(AMAX, _SIX), G), f32.div(AMAX, f32.mul(_SIX, G)),
+)  # fmt: skip
+_OF_MAXIMA: tuple[Expr, ...] = (f32.div(AMAX, M), f32.mul(AMAX, f32.div(ONE, M)), f32.div(ONE, f32.div(M, AMAX)), exact.div(AMAX, _TOP))
+#: Step -> in words, of a value v.
+_STEPS = {ScaleStep.LOG2F_FLOOR: "floor(log2f v)", ScaleStep.LOG2F_CEIL: "ceil(log2f v)", ScaleStep.LOG2F_ROUND: "round(log2f v)"}
+
+
+def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule, float]]:
+    """Scale rules in words: values as they are computed, and what becomes of one; how inexact that is, relatively."""
+    names = LEAF_NAMES | {"M": f"{float(fmt.element.max_value):g}", "top": f"2^{fmt.element.emax}"}
+    for value in _OF_TENSORS if not fmt.is_mx else _OF_MAXIMA:
+        words = put_in_words(value, names)
+        for step, text in _STEPS.items() if fmt.is_mx else ():
+            yield f"{text}, v = {words}", ScaleRule(value=value, step=step), 0
+        for rounding, text in ROUNDING_TEXT.items():
+            rule = ScaleRule(value=value, step=ScaleStep.ENCODE, rounding=rounding, byte_range=(0, fmt.scale.max_code))
+            yield f"{words}, in {fmt.scale.name} {text}", rule, 0
+    for step in (ScaleStep.FLOOR, ScaleStep.CEIL) if fmt.is_mx else ():
+        yield (
+            f"{step.value} of an inexact float log2 of amax / {names['M']}",
+            ScaleRule(value=_OF_MAXIMA[0], step=step),
+            2.0**-17,  # its step from 64 on,
+        )
+
+
+def other_rule(seen: Seen) -> Found | None:
+    """Whether scales are those of a rule that no profile has."""
+    every = list(seen.maxima(seen.profile))
+    known = [sum(len(m.amax) for m in seen.maxima(p) if (m.returned == m.expected).all()) for p in mxspec.list_profiles(seen.fmt)]
+    if seen.fmt.scale.bits > 8 or max(known) == sum(len(m.amax) for m in every):
+        return None
+    every += seen.maxima_of_rows()
+    scaled = any(m.tensor is not None for m in every)
+    found = [
+        (words, inexact) for words, rule, inexact in _list_rules(seen.fmt)
+        if (scaled or not leaves(rule.value) & {"S", "g"}) and is_cause(_follow(rule, inexact, maxima, seen.fmt) for maxima in every)
+    ]  # fmt: skip
+    others = sum(inexact == found[0][1] for _, inexact in found) - 1
+    more = f"; {others} more of the known rules {'has' if others == 1 else 'have'} the same scales here" if others > 0 else ""
+    return Found(KnownCause.SCALE_RULE, f"scale: {found[0][0]}{more}") if found else None
+
+
+def _follow(rule: ScaleRule, inexact: float, maxima: Maxima, fmt: BlockFormat) -> Compared:
+    known = {"amax": maxima.amax.view(np.float32), "M": np.float32(fmt.element.max_value), "top": np.float32(2.0**fmt.element.emax)}
+    with np.errstate(all="ignore"):
+        value = np.asarray(evaluate(rule.value, known | bind_tensor(maxima.tensor), ARRAYS))
+        low, high = (encode_scale(value * value.dtype.type(1 + off), rule, fmt.scale, fmt.element) for off in (-inexact, inexact))
+    return Compared(bool(((low <= maxima.returned) & (maxima.returned <= high)).all()), bool((maxima.returned != maxima.expected).any()))

@@ -66,6 +66,17 @@ def _leave_out(find: Callable[[Places, int], Any], case: GroupedCase) -> Grouped
     return _place(np.where(find(ids, len(case.placing.places)), -1, ids), case)
 
 
+def _overwrite(tile: int, zeros: bool, case: GroupedCase) -> GroupedCase:
+    """Whole tiles are written, those of the first expert last; zeros: rows behind an expert's own count as zeros."""
+    placing, ids = case.placing, list_experts(case.placing.places, case.placing.rows)
+    given = ids.copy()
+    for expert, places in reversed(list(enumerate(placing.places)) if placing.form is not GroupForm.INDEXED else []):
+        if len(places):
+            start = placing.rows // len(placing.places) * expert if placing.form is GroupForm.MASKED else places[0]
+            given[start : start - len(places) // -tile * tile] = expert
+    return _place(np.where((ids < 0) | (zeros & (given != ids)), -1, given), case)
+
+
 def _place(given: Places, case: GroupedCase) -> GroupedCase:
     count = len(case.placing.places)
     return replace(case, placing=replace(case.placing, places=tuple(np.flatnonzero(given == expert) for expert in range(count))))
@@ -81,6 +92,10 @@ def name_mistakes(
     ]  # fmt: skip
     mistakes += [(text, partial(_give, change)) for text, change in _GIVEN]
     mistakes += [(text, partial(_leave_out, find)) for text, find in _LEFT_OUT]
+    mistakes += [
+        (f"whole tiles of {tile} rows are written, and overwrite rows of the next experts{' with zeros' * zeros}", partial(_overwrite, tile, zeros))
+        for zeros in (False, True) for tile in (16, 32, 64, 128)
+    ]  # fmt: skip
 
     def fits(change: Callable[[GroupedCase], GroupedCase], x: Answered) -> bool:
         changed = change(x.case)

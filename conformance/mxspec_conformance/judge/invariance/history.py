@@ -388,12 +388,12 @@ def _call_after_twins(work: Workload, name: str, *, near: bool) -> None:
     for turn, (what, *_) in enumerate(_list_twins(work, size, TWIN_CALLS)):
         drawn = work.draw(size, TWIN_CALLS + 1 + turn)
         _, given, options = next(islice(_list_twins(work, size, TWIN_CALLS + 1 + turn), turn, None))
-        label = f"{name}: after a call that is the same but for {what}"
+        label = f"{name}: after a call that is the same except for {what}"
         if work.keeps(work.state, quick=quick):
             run_once(partial(work.session.call, work.function, *given, **options))  # what it returns is judged elsewhere
             _ask_after(work, label, drawn, work.function, *drawn.arguments, quick=quick, **drawn.options)
         if near and options is drawn.options and _lie_alike(given, drawn.arguments):
-            label = f"{name}: where a call lay that is the same but for {what}"
+            label = f"{name}: where a call lay that is the same except for {what}"
             if work.keeps(work.state, quick=quick):
                 answer = run_once(partial(work.session.call, "reused", work.function, given, drawn.arguments, **drawn.options))
                 # Where the twin is refused, its memory tells nothing.

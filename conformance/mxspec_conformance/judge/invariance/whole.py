@@ -29,4 +29,4 @@ def list_whole(rows: int, across: int, k: int) -> Iterator[tuple[str, Array]]:
     for name, row, column in (("first", 0, 0), ("middle", rows // 2, columns // 2 + 3), ("last", rows - 1, columns - 1)):
         alone = np.zeros((rows, columns), np.float32)
         alone[row, column] = -2.75
-        yield f"zeros but for the {name} number", alone
+        yield f"zeros except for the {name} number", alone
