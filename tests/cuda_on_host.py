@@ -17,12 +17,13 @@ import pytest
 from mxspec.elements import code_dtype
 from mxspec.profiles import Profile
 from mxspec.rcp_table import load_rcp_table
-from mxspec_gpu import api, plans
+from mxspec_gpu import api, fused as fused_module, plans
 from mxspec_gpu.arguments import find_layout
 from mxspec_gpu.build import KernelSource
+from mxspec_gpu.fused import plan_fused
 from mxspec_gpu.host import find_compiler
 from mxspec_gpu.launch import Kernel
-from mxspec_gpu.rules import KernelRules
+from mxspec_gpu.rules import KernelRules, generate_rules
 
 from tests.gpu.arithmetic import DTYPES
 
@@ -95,17 +96,25 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "get_kernel", host_kernel)
     monkeypatch.setattr(plans, "find_arch", lambda device: "sm_90")
     monkeypatch.setattr(plans, "zero_scales", _zero)
+    monkeypatch.setattr(fused_module, "zero_scales", _zero)
 
 
 def run_quantize(
     x: npt.NDArray[Any], fmt: str, profile: str | Profile, *, axis: int = -1, scale_layout: str = "row-major", pad: bool = False, tensor: int | None = None,
-    seed: int | None = None, square: bool = False,
+    seed: int | None = None, square: bool = False, fused: bool = False,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:  # fmt: skip
     """The packed codes and the scales that a call writes; tensor: the bits of the tensor scale."""
     dtype, item = str(x.dtype), x.itemsize
     strides = tuple(s // item for s in x.strides)
     address = x.ctypes.data
-    plan = plans.make_plan(
+    if fused:
+        rules = generate_rules(profile, fmt, two_level=tensor is not None)
+        rows, k, tiled = len(x), x.shape[1] // 2, find_layout(scale_layout, rules.fmt)
+        shape = plans.scale_shape(rows, k // rules.fmt.k, scale_layout) if tiled else (rows, k // rules.fmt.k)
+        launches = plan_fused.__wrapped__(rules, rows, k, dtype, 0, tiled, shape)
+        plan = plans.Plan(tuple(launches), (rows, k * rules.fmt.element.bits // 8), shape, (rows, k), rules, (0, 0))
+    else:
+        plan = plans.make_plan(
         x.shape, strides, dtype, 0, address % 16, fmt, profile, axis % x.ndim, tensor is not None, scale_layout, 0 if seed is None else 3,
         pad, None, square,
     )  # fmt: skip

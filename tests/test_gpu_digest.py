@@ -18,25 +18,23 @@ def test_comments_do_not_count() -> None:
 
 def test_code_counts() -> None:
     assert digest._code_of_module("X = 1\n") != digest._code_of_module("X = 2\n")
-    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", "products", "vectors", "steps", "operators", "experts", "square"}
+    assert set(digest.digest_sources()) == {"kernels", "modules", "rules", *digest.GROUPS}
 
 
 def test_every_file_counts_once() -> None:
     """A new kernel or module is in one of the groups, or measures and draws; `rules` counts by the texts that it writes."""
-    kernels = {f.name for f in (digest.PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")}
-    apart = (digest.PRODUCT_KERNELS, digest.VECTOR_KERNELS, digest.STEP_KERNELS, digest.EXPERT_KERNELS, digest.SQUARE_KERNELS)
-    assert set().union(*apart) <= kernels
-    assert sum(map(len, apart)) == len(set().union(*apart))
-    groups = (
-        digest.MODULES, digest.PRODUCT_MODULES, digest.VECTOR_MODULES, digest.STEP_MODULES, digest.OPERATOR_MODULES, digest.EXPERT_MODULES,
-    )  # fmt: skip
-    assert sum(map(len, groups)) == len(set().union(*groups))
+    kernels = [f.name for f in (digest.PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")]
+    apart = [name for files, _, _ in digest.GROUPS.values() for name in files]
+    assert set(apart) <= set(kernels)
+    groups = [*digest.MODULES, *(name for _, names, _ in digest.GROUPS.values() for name in names)]
+    assert len(apart) == len(set(apart))
+    assert len(groups) == len(set(groups))
     measuring = {
         "__init__", "bench", "bench_products", "bench_reports", "bench_rows", "bench_steps", "bench_tiles", "ceilings", "chart", "compile_all", "host", "peers", "profile_kernels", "tasks",
         "timing", "witness",
     }  # fmt: skip
     modules = {f.stem for f in digest.PACKAGE.glob("*.py")}
-    assert modules == measuring.union({"rules"}, digest.PENDING_SECTIONS, *groups)
+    assert modules == measuring.union({"rules"}, groups)
 
 
 def test_sections_depend_on_what_they_call() -> None:
@@ -52,6 +50,4 @@ def test_sections_that_multiply_vectors_depend_on_their_kernels() -> None:
     """Those whose tests call such a product, or what hands its work on to one."""
     calls = re.compile(r"mxspec_gpu\.(?:\w*gemv|gemm)\b|cutlass_scaled")
     tests = {f.stem.removeprefix("test_") for f in FOLDER.glob("test_*.py") if calls.search(f.read_text("utf-8"))}
-    assert tests - digest.PENDING_SECTIONS == {
-        name for name in tests | set(digest.VECTOR_SECTIONS) if "vectors" in digest.find_groups(name)
-    }
+    assert tests == {name for name in tests | set(digest.GROUPS["vectors"][2]) if "vectors" in digest.find_groups(name)}

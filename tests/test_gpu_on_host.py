@@ -27,6 +27,7 @@ from tests.gpu.arithmetic import (
 )
 from tests.gpu.compare import expect, lay_out, layouts_of, normal, pack_rows
 from tests.gpu.device import Array, bits_of
+from tests.gpu.gated import draw_gated
 from tests.test_gpu_arithmetic import counter_bytes
 
 #: Calls that take each kernel and each of its ways of reading and of writing scales: level, dtype, shape, axis, layout of the scales.
@@ -58,6 +59,25 @@ def test_launches_write_what_the_model_gives(call: tuple[Level, str, tuple[int, 
     bits = int(np.float32(native).view(np.uint32)) if level[2] else None
     codes, scales = run_quantize(x, level[1], level[0], axis=axis, scale_layout=layout, pad=True, tensor=bits)
     want, want_scales, pinned = expect(level, x, native, axis)
+    np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
+    np.testing.assert_array_equal(np.where(pinned, codes, 0), np.where(pinned, want, 0))
+
+
+@pytest.mark.parametrize(
+    ("level", "dtype", "layout"),
+    [
+        (("mx-floor", "mxfp8_e4m3", False), "bfloat16", "128x4"), (("nvfp4-te", "nvfp4", True), "float16", "row-major"),
+        (GROUP_LEVELS[1], "bfloat16", "column-major"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[1],
+)  # fmt: skip
+def test_fused(level: Level, dtype: str, layout: str, on_host: None) -> None:
+    """SiLU(gate) * up of every gate: the same codes and scales as of the product, quantized apart."""
+    native = native_values(rules_of(level))[0]
+    bits = int(np.float32(native).view(np.uint32)) if level[2] else None
+    x, f = draw_gated(dtype, 130, 512, 3)
+    codes, scales = run_quantize(x, level[1], level[0], scale_layout=layout, tensor=bits, fused=True)
+    want, want_scales, pinned = expect(level, f, native)
     np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
     np.testing.assert_array_equal(np.where(pinned, codes, 0), np.where(pinned, want, 0))
 

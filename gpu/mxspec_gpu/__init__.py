@@ -25,12 +25,13 @@ from mxspec_gpu.api import (
 from mxspec_gpu.build import GpuMissingError
 from mxspec_gpu.exact import ExactProduct, Operand, exact_product
 from mxspec_gpu.experts import QuantizedExperts, quantize_experts
+from mxspec_gpu.fused import quantize_silu_mul
 from mxspec_gpu.lookup import embedding, gemv
 from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
 from mxspec_gpu.rules import UnsupportedProfileError
 from mxspec_gpu.sparse import sparse_dequantize
 from mxspec_gpu.sparse_gemv import sparse_gemv
-from mxspec_gpu.tiles import gemm
+from mxspec_gpu.tiles import gemm, grouped_gemm
 
 __all__ = [
     "ExactProduct",
@@ -51,12 +52,14 @@ __all__ = [
     "exact_product",
     "gemm",
     "gemv",
+    "grouped_gemm",
     "pack",
     "pack_records",
     "quantize",
     "quantize_both",
     "quantize_experts",
     "quantize_records",
+    "quantize_silu_mul",
     "read_gguf",
     "scale_shape",
     "sparse_dequantize",

@@ -123,7 +123,7 @@ def _take_signs(x: View, fmt: str, profile: str | Profile | None, signs: Any, ra
     return found
 
 
-def _take_tensor_scale(
+def take_tensor_scale(
     x: View, tensor_scale: Any, rules_of: Callable[[], KernelRules], signs: kernels.Signs | None = None, axis: int = -1
 ) -> LaunchTensor:
     """The tensor scale of a call. A TensorScale travels in the launch: it needs no memory and touches no stream."""
@@ -233,7 +233,7 @@ def quantize(
     tensor = _NO_TENSOR
     turned = _take_signs(view, name, profile, signs, random_bits)
     if tensor_scale is not None:
-        tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned, axis)
+        tensor = take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned, axis)
     random, words, key = 0, None, 0
     if random_bits is not None or seed is not None:
         random, words, key = _take_random(view, axis, random_bits, sr_bits, seed)
@@ -244,25 +244,39 @@ def quantize(
     except NotAMatrixError:
         view, copied = copy_contiguous(view, axis), True
         plan = find_plan(view, name, profile, len(view.shape) - 1, *rest)
-    scale_dtype = find_scale_dtype(plan.rules.fmt)
-    if out is None:
-        codes = empty_array(plan.codes_shape, "uint8", view.library, view.device)
-        scales = empty_array(plan.scales_shape, scale_dtype, view.library, view.device)
-    else:
-        codes, scales = check_outputs(out, ("codes", "scales"))
-    code_pointer = _output_pointer(codes, plan.codes_shape, "codes", view.device)
-    scale_pointer = _output_pointer(scales, plan.scales_shape, "scales", view.device, scale_dtype)
-    if out is not None:
-        scale_bytes = (*plan.scales_shape, ITEM_BYTES[scale_dtype])
-        _check_memory(view.pointer, plan.extent, (("codes", code_pointer, plan.codes_shape), ("scales", scale_pointer, scale_bytes)))
+    codes, scales, pointers = take_outputs(out, (plan.codes_shape, plan.scales_shape), plan.rules.fmt, view, plan.extent)
     stream = current_stream(view.library, view.device)
     launch_on(
-        view.device, plan.launches, view.pointer, code_pointer, scale_pointer, tensor.pointer,
+        view.device, plan.launches, view.pointer, *pointers, tensor.pointer,
         words.pointer if words is not None else 0, key, tensor.bits, stream,
     )  # fmt: skip
     if again and not copied:
         remember(view, plan, *given)
     return Quantized(plan.rules.fmt, plan.rules.profile, codes, scales, tensor.given, plan.logical, scale_layout)
+
+
+def take_outputs(
+    out: tuple[Any, Any] | None,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    block: BlockFormat,
+    x: View,
+    extent: tuple[int, int] | None = None,
+) -> tuple[Any, Any, tuple[int, int]]:
+    """Codes and scales of these shapes, new or given, and their addresses; given ones overlap neither x, of that extent, nor each other."""
+    scale_dtype = find_scale_dtype(block)
+    if out is None:
+        codes = empty_array(shapes[0], "uint8", x.library, x.device)
+        scales = empty_array(shapes[1], scale_dtype, x.library, x.device)
+    else:
+        codes, scales = check_outputs(out, ("codes", "scales"))
+    pointers = (
+        _output_pointer(codes, shapes[0], "codes", x.device), _output_pointer(scales, shapes[1], "scales", x.device, scale_dtype)
+    )  # fmt: skip
+    if out is not None:
+        low, high = extent or (0, x.size * ITEM_BYTES[x.dtype])
+        scale_bytes = (*shapes[1], ITEM_BYTES[scale_dtype])
+        _check_memory(x.pointer, (low, high), (("codes", pointers[0], shapes[0]), ("scales", pointers[1], scale_bytes)))
+    return codes, scales, pointers
 
 
 def _check_memory(x: int, extent: tuple[int, int], outputs: Sequence[tuple[str, int, tuple[int, ...]]]) -> None:
@@ -322,7 +336,7 @@ def quantize_both(
     profile, tiled = check_profile(profile), check_layout(scale_layout)
     turned = _take_signs(view, name, profile, signs)
     key = 0 if seed is None else check_seed(seed)
-    tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned)
+    tensor = take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, name, two_level=True), turned)
     rules = generate_rules(profile, name, two_level=tensor.two_level)
     block = rules.fmt
     if seed is not None and block.element.bits != 4:
@@ -521,7 +535,7 @@ def find_dequantize_rules(
         raise ValueError(
             f"tensor_scale = {tensor_scale!r}; pass the tensor scale that the codes were made with, as a TensorScale or a float32 array [1]"
         )
-    tensor = _take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, block.name, two_level=True))
+    tensor = take_tensor_scale(view, tensor_scale, lambda: generate_rules(profile, block.name, two_level=True))
     return generate_rules(profile, block.name, two_level=tensor.two_level), tensor
 
 

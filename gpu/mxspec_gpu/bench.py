@@ -31,6 +31,7 @@ from mxspec_gpu.bench_reports import build_here, describe_environment, round_ban
 from mxspec_gpu.bench_rows import describe_row
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.ceilings import Ceilings, measure_bandwidths
+from mxspec_gpu.fused import quantize_silu_mul
 from mxspec_gpu.launch import Prepared
 from mxspec_gpu.peers import list_peers
 from mxspec_gpu.plans import HEAD, KernelLaunch, plan_any
@@ -48,6 +49,7 @@ def _inputs(task: Task, shape: Shape, sets: int) -> list[Any]:
     torch = import_torch()
     generator = torch.Generator("cuda").manual_seed(7)
     rows, columns = task.shape_of(shape)
+    columns *= 2 if task.kind == "fused" else 1
     found = []
     for _ in range(sets):
         width = columns + 256 if task.source == "pitched" else columns
@@ -68,7 +70,10 @@ def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
     for x in _inputs(task, shape, count_sets(sum(count_bytes(task, shape)))):
         common: dict[str, Any] = {"profile": task.profile, "tensor_scale": tensor, "scale_layout": layout}
         signs = {"signs": SIGNS} if task.transformed else {}
-        if task.kind == "amax":
+        if task.kind == "fused":
+            q = quantize_silu_mul(x, task.fmt, **common)
+            calls.append(partial(quantize_silu_mul, x, task.fmt, out=(q.codes, q.scales), **common))
+        elif task.kind == "amax":
             out = torch.zeros(1, device="cuda")
             calls.append(partial(api.tensor_scale, x, "nvfp4", task.profile, out=out, **signs))
         elif task.kind == "both":

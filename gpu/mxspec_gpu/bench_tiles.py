@@ -1,6 +1,6 @@
 """How fast products of four-bit weights are by the number of rows: `python -m mxspec_gpu.bench_tiles --out FILE`. Needs torch.
 
-`gemm`, each of its ways apart, humming-kernels with the same weights (prepared beforehand) where it is installed, and cuBLAS with
+`gemm` and `grouped_gemm`, each of the ways apart, humming-kernels with the same weights (prepared beforehand) where it is installed, and cuBLAS with
 bfloat16 weights; in one run, launches taking turns on three sets of buffers or more.
 """
 
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_gpu import api, lookup
@@ -19,8 +22,8 @@ from mxspec_gpu.ceilings import Ceilings
 from mxspec_gpu.gemv_tunings import MOST_VECTORS
 from mxspec_gpu.peers import prepare_humming
 from mxspec_gpu.tasks import Shape
-from mxspec_gpu.tiles import gemm, list_tile_kernels, multiply_tiles
-from mxspec_gpu.timing import Call, count_sets, import_torch, measure
+from mxspec_gpu.tiles import gemm, grouped_gemm, list_tile_kernels, multiply_tiles
+from mxspec_gpu.timing import LEAST_SETS, Call, count_sets, import_torch, measure
 
 #: Weights, and the rows of x with each.
 SQUARE: tuple[Shape, ...] = ((8192, 8192), (16384, 16384))
@@ -28,6 +31,10 @@ ROWS = (1, 8, 16, 32, 64, 128, 256, 512, 4096)
 #: Shapes of models, by which `gemm` chooses its way.
 MODELS: tuple[Shape, ...] = ((2048, 4096), (4096, 4096), (4096, 14336), (14336, 4096))
 MODEL_ROWS = (17, 32, 64, 128, 512, 1024)
+#: How many experts, their weights, rows of x in all: of gpt-oss, and of a model with few large ones.
+EXPERTS: tuple[tuple[int, Shape, int], ...] = (
+    (128, (2880, 2880), 64), (128, (2880, 2880), 1024), (128, (2880, 2880), 8192), (8, (14336, 4096), 64), (8, (14336, 4096), 1024),
+)  # fmt: skip
 ONE = (0, 0x3F800000)
 
 
@@ -71,11 +78,45 @@ def measure_rows(fmt: str, shape: Shape, numbers_of_rows: tuple[int, ...], *, pe
     return rows
 
 
+def measure_experts(fmt: str, experts: int, shape: Shape, rows: int) -> Row:
+    """Rows of experts with weights of their own, unevenly many: one launch, a call for each, humming-kernels, bfloat16 weights."""
+    torch, (n, k) = import_torch(), shape
+    drawn = np.random.default_rng(1).multinomial(rows, np.random.default_rng(2).dirichlet(np.full(experts, 0.5)))
+    firsts = [0, *np.cumsum(drawn).tolist()]
+    offsets = torch.tensor(firsts, device="cuda", dtype=torch.int32)
+    block, parts = get_block(fmt), []
+    for _ in range(count_sets(experts * n * k // 2)):
+        codes, scales = draw_blocks(fmt, (experts * n, k))
+        parts.append((codes.view(experts, n, k // 2), scales.view(experts, n, k // block.k)))
+    x, out = draw_values(rows, k), draw_values(rows, n)
+
+    def apart(codes: Any, scales: Any) -> None:
+        for e, (first, last) in enumerate(pairwise(firsts)):
+            if first < last:
+                gemm(x[first:last], codes[e], scales[e], fmt, out=out[first:last])
+
+    ways: dict[str, list[Call]] = {"grouped_gemm": [partial(grouped_gemm, x, *p, fmt, offsets, out=out) for p in parts]}
+    ways["a call for each"] = [partial(apart, *p) for p in parts]
+    layers = [prepare_humming(fmt, *p) for p in parts]
+    if all(layers):
+        options = {"expert_layout": offsets, "compute_config": {"gemm_type": "grouped_contiguous"}}
+        ways["humming-kernels"] = [partial(layer, x, **options) for layer in layers if layer]
+    dense = [draw_values(experts, n, k).transpose(1, 2) for _ in range(LEAST_SETS)]
+    ways["torch, bfloat16 weights"] = [partial(torch._grouped_mm, x, w, offs=offsets[1:]) for w in dense]
+    timings = {what: describe_timing(measure(calls)) for what, calls in ways.items()}
+    name = f"{fmt}, {experts} experts, weights {n} x {k}, {rows} rows"
+    print(f"{name:56} " + ", ".join(f"{what} {t['microseconds']:.1f}" for what, t in timings.items()), flush=True)
+    del parts, layers, dense, ways
+    torch.cuda.empty_cache()
+    return {"name": name, "format": fmt, "experts": experts, "size": n, "columns": k, "rows": rows, "ways": timings}
+
+
 def _measure(_: Ceilings) -> dict[str, Any]:
     formats = ("mxfp4", "nvfp4")
     square = [row for fmt in formats for shape in SQUARE for row in measure_rows(fmt, shape, ROWS, peers=True)]
     models = [row for fmt in formats for shape in MODELS for row in measure_rows(fmt, shape, MODEL_ROWS, peers=False)]
-    return {"rows": square, "models": models}
+    experts = [measure_experts(fmt, *case) for fmt in formats for case in EXPERTS]
+    return {"rows": square, "models": models, "experts": experts}
 
 
 def main() -> int:

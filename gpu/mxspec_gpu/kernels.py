@@ -180,15 +180,15 @@ def _rows_defines(tuning: RowsTuning, dtype: str, *, source: int, tiled: int, st
 
 def rows_kernel(
     rules: KernelRules, dtype: str, *, tiled: int, stochastic: bool, tuning: RowsTuning, source: int = 0,
-    signs: Signs | None = None,
+    signs: Signs | None = None, fused: bool = False,
 ) -> KernelSource:  # fmt: skip
-    """`quantize_rows`; source: 0 contiguous rows of whole blocks, 1 the same a pitch of whole 16 bytes apart, 2 rows that
+    """`quantize_rows`; fused: of SiLU(gate) * up; source: 0 contiguous rows of whole blocks, 1 the same a pitch of whole 16 bytes apart, 2 rows that
     start and end anywhere; tiled: 0 row-major scales, 1 tiles, 2 tiles where a row has a multiple of four blocks, 3 tiles where
     rows come in 128s and a row is a multiple of what a warp takes, 4 scales column by column."""
     if tiled == 3:
         tuning = replace(tuning, threads=128)
     defines = _rows_defines(tuning, dtype, source=source, tiled=tiled, stochastic=stochastic)
-    return _source("quantize_rows.cu", "quantize_rows", rules, defines | _signs(signs))
+    return _source("quantize_rows.cu", "quantize_rows", rules, defines | _signs(signs) | ({"MX_FUSED": 1} if fused else {}))
 
 
 def experts_kernel(rules: KernelRules, dtype: str, function: str, *, tiled: int, tuning: RowsTuning) -> KernelSource:

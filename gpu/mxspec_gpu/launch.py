@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import threading
 from dataclasses import dataclass
@@ -60,6 +61,40 @@ class Kernel:
             local.address = ctypes.addressof(local.pointers)
         self._pack.pack_into(local.buffer, 0, *parameters)
         self.driver.launchKernel(self.handle, grid[0], grid[1], 1, threads, 1, 1, self.source.shared, stream, local.address, 0)
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: which, and a union of 64 bytes, of which one number is used."""
+
+    _fields_ = (("which", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)), ("count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+#: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+_BESIDE = 6
+
+
+@lru_cache(maxsize=1)
+def _load_driver() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+
+
+def launch_beside(kernel: Kernel, grid: tuple[int, int, int], threads: int, stream: int, *parameters: int) -> None:
+    """Queue a kernel that may start while the one before it in the stream, which lets it, still runs; it waits for that by itself."""
+    _kept, pointers = kernel.pack(parameters)
+    attribute = _Attribute(_BESIDE, 0, 1)
+    config = _Config(grid, (threads, 1, 1), kernel.source.shared, stream, ctypes.pointer(attribute), 1)
+    status = _load_driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel.handle), pointers, None)
+    if status:
+        raise import_cupy().cuda.driver.CUDADriverError(status)
 
 
 class Prepared:

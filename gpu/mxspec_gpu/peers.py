@@ -22,6 +22,12 @@ def _cast_groups(x: Any) -> Any:
     return (groups * (1 / scales)).to(torch.float8_e4m3fn).reshape(x.shape), scales.squeeze(2)
 
 
+def _cast_gated(x: Any) -> Any:
+    """The same of SiLU(gate) * up."""
+    gate, up = x.chunk(2, dim=1)
+    return _cast_groups(import_torch().nn.functional.silu(gate) * up)
+
+
 def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], Callable[[], Any]]]]:
     """(library, what, bytes, from a tensor the call)."""
     torch = import_torch()
@@ -35,14 +41,20 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
     ]
     groups = "FP8 in groups of 128, float32 scales"
     peers.append(("torch.compile", groups, size(8, 128, 4), partial(_make_call, torch.compile(_cast_groups, fullgraph=True), ())))
+    gated, half = "SiLU times up, FP8 in groups of 128, float32 scales", (n * n * 2, n * n // 2 + n * n // 64)
+    peers.append(("torch.compile", gated, half, partial(_make_call, torch.compile(_cast_gated, fullgraph=True), ())))
     try:
-        from vllm.model_executor.layers.quantization.utils.fp8_utils import per_token_group_quant_fp8
+        from vllm.model_executor.layers.quantization.utils.fp8_utils import (
+            per_token_group_quant_fp8,
+            silu_mul_per_token_group_quant_fp8_colmajor,
+        )
     except Exception as error:
         print(f"vllm: {error}", file=sys.stderr)
     else:
         peers.append(
             ("vllm", f"{groups}, per_token_group_quant_fp8", size(8, 128, 4), partial(_make_call, per_token_group_quant_fp8, (128,)))
         )
+        peers.append(("vllm", f"{gated}, by columns", half, partial(_make_call, silu_mul_per_token_group_quant_fp8_colmajor, ())))
     try:
         from sglang.kernels.ops.quantization.fp8_kernel import sglang_per_token_group_quant_fp8
     except Exception as error:
@@ -91,22 +103,23 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
     return peers
 
 
-def prepare_humming(fmt: str, codes: Any, scales: Any) -> Callable[[Any], Any] | None:
-    """humming-kernels' product with the same weights, prepared as it wants them; None where it is not installed."""
+def prepare_humming(fmt: str, codes: Any, scales: Any) -> Callable[..., Any] | None:
+    """humming-kernels' product with the same weights, of experts too, prepared as it wants them; None where it is not installed."""
     try:
         from humming.layer import HummingLayer
     except Exception as error:
         print(f"humming-kernels: {error}", file=sys.stderr)
         return None
     torch = import_torch()
-    n, k = codes.shape[0], codes.shape[1] * 2
+    n, k = codes.shape[-2], codes.shape[-1] * 2
     config, tensors = {"quant_method": "mxfp4"}, {"weight": codes, "weight_scale": scales}
     if fmt == "nvfp4":
         config = {"quant_method": "modelopt", "quant_algo": "nvfp4"}
-        one = torch.ones(1, device="cuda")
+        one = torch.ones(codes.shape[0] if codes.ndim == 3 else 1, device="cuda")
         tensors = {"weight": codes, "weight_scale": scales.view(torch.float8_e4m3fn), "weight_scale_2": one}
-    layer = HummingLayer(shape_n=n, shape_k=k, weight_config=config, torch_dtype=torch.bfloat16).cuda()
+    experts = {"num_experts": codes.shape[0]} if codes.ndim == 3 else {}
+    layer = HummingLayer(shape_n=n, shape_k=k, weight_config=config, torch_dtype=torch.bfloat16, **experts).cuda()
     layer.load_from_tensors(tensors)
     layer.transform()
-    made: Callable[[Any], Any] = layer
+    made: Callable[..., Any] = layer
     return made

@@ -111,10 +111,10 @@ def find_source(matrix: Matrix, k: int, item: int, aligned: int) -> int:
 
 def plan_rows(
     rules: KernelRules, matrix: Matrix, dtype: str, device: int, extent: tuple[int, int], *, source: int, tiled: int,
-    stochastic: bool, signs: kernels.Signs | None = None,
+    stochastic: bool, signs: kernels.Signs | None = None, fused: bool = False,
 ) -> list[Launch]:  # fmt: skip
     """Rows whose elements follow one another, at most `most_blocks` of them if they are not contiguous and aligned.
-    extent: as a Plan's; source: of `find_source`."""
+    extent: as a Plan's; source: of `find_source`; fused: SiLU(gate) * up of a matrix of gates, each row's ups behind them."""
     fmt, item = rules.fmt, ITEM_BYTES[dtype]
     per_row = -(-matrix.columns // fmt.k)
     tiles = scale_step(tiled, matrix.rows, per_row)
@@ -130,7 +130,9 @@ def plan_rows(
         if way == 3:
             tune = replace(tune, threads=128)
         kernel = get_kernel(
-            kernels.rows_kernel(rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune, signs=signs), _ROWS, device
+            kernels.rows_kernel(rules, dtype, source=source, tiled=way, stochastic=stochastic, tuning=tune, signs=signs, fused=fused),
+            _ROWS,
+            device,
         )
         division = make_division(per_row // warp_blocks if way == 3 else per_row)
         threads = part.blocks * fmt.k // tune.values

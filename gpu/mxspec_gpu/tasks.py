@@ -19,7 +19,7 @@ class Task:
     """A row of the table."""
 
     name: str
-    #: "quantize", "square" (16 x 16 blocks), "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
+    #: "quantize", "fused" (SiLU(gate) * up of twice as many columns), "square" (16 x 16 blocks), "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
     kind: str
     fmt: str
     profile: str
@@ -151,6 +151,18 @@ def _groups() -> list[Task]:
     ]
 
 
+def _fused() -> list[Task]:
+    """SiLU(gate) * up, quantized in the same pass."""
+    kinds = (
+        ("mxfp8_e4m3", "mx-floor", False), ("mxfp4", "mx-floor", False), ("nvfp4", "nvfp4-te", False),
+        ("fp8_e4m3-128-f32", "deepgemm-2.6/fp8-128/float32-cuda", False), ("fp8_e4m3-128-f32", "vllm-0.33/fp8-128/triton", True),
+    )  # fmt: skip
+    return [
+        Task(name=f"{fmt} of SiLU times up, {profile}{', scales by columns' * tiled}", kind="fused", fmt=fmt, profile=profile, tiled=tiled)
+        for fmt, profile, tiled in kinds
+    ]
+
+
 def _list_tasks() -> tuple[Task, ...]:
     plain = _plain()
     tiled = [
@@ -188,7 +200,22 @@ def _list_tasks() -> tuple[Task, ...]:
         for d in ("float32", "float16")
         for f, p in (("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"), ("mxfp8_e4m3", "mx-floor"))
     ]
-    return (*plain, square, *tiled, amax, *back, *columns, *both, stochastic, *wide, *_loose(), *_recipe(), *_lookups(), *_groups())
+    return (
+        *plain,
+        square,
+        *tiled,
+        amax,
+        *back,
+        *columns,
+        *both,
+        stochastic,
+        *wide,
+        *_loose(),
+        *_recipe(),
+        *_lookups(),
+        *_groups(),
+        *_fused(),
+    )
 
 
 TASKS = _list_tasks()
@@ -210,4 +237,6 @@ def count_bytes(task: Task, shape: Shape) -> tuple[int, int]:
         return codes + scales + rows * 8, rows * columns * item
     if task.kind == "dequantize":
         return codes + scales, rows * columns * item
+    if task.kind == "fused":
+        return 2 * rows * columns * item, codes + scales
     return rows * columns * item, (codes + scales) * (2 if task.kind == "both" else 1)

@@ -33,26 +33,28 @@ def take_vectors(x: Any, dtype: str, most: int) -> tuple[View, tuple[int, ...]]:
     return view, lead
 
 
-def take_alpha(alpha: Any, device: int) -> tuple[int, int, Any]:
-    """Address, or 0 and float32 bits; and what keeps the memory."""
+def take_alpha(alpha: Any, device: int, experts: int = 1) -> tuple[int, int, Any]:
+    """Address of one for each expert, or 0 and float32 bits; and what keeps the memory."""
     if isinstance(alpha, (int, float, np.floating)) and not isinstance(alpha, bool):
         return 0, int(np.float32(alpha).view(np.uint32)), None
     view = view_array(alpha, "alpha")
-    if view.dtype != "float32" or view.size != 1 or view.device != device:
+    if view.dtype != "float32" or view.size != experts or view.device != device:
         raise ValueError(
-            f"alpha has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass a number, or one float32 on device {device}"
+            f"alpha has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass a number, or "
+            f"{'one float32' if experts == 1 else f'float32 [{experts}], one for each expert,'} on device {device}"
         )
-    return view.pointer, 0, view.owner
+    return (view := view if view.contiguous else copy_contiguous(view)).pointer, 0, view.owner
 
 
-def take_bias(bias: Any, dtype: str, n: int, device: int) -> View | None:
-    """A bias [N] of the output's dtype, contiguous."""
+def take_bias(bias: Any, dtype: str, n: int, device: int, experts: int | None = None) -> View | None:
+    """A bias [N] of the output's dtype, or [experts, N], contiguous."""
     if bias is None:
         return None
     view = view_array(bias, "bias")
-    if view.dtype != dtype or view.shape != (n,) or view.device != device:
+    shape = (n,) if experts is None else (experts, n)
+    if view.dtype != dtype or view.shape != shape or view.device != device:
         raise ValueError(
-            f"bias has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass {dtype} of shape {(n,)}, one number "
+            f"bias has dtype {view.dtype} and shape {view.shape} on device {view.device}; pass {dtype} of shape {shape}, one number "
             f"for each row of the weights, on device {device}"
         )
     return view if view.contiguous else copy_contiguous(view)

@@ -31,17 +31,10 @@ from mxspec_gpu.kernels import list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import AFFINE_FORMATS, list_product_kernels
 from mxspec_gpu.rules import generate_rules
 from mxspec_gpu.step_kernels import list_step_kernels
+from mxspec_gpu.tiles import list_tile_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
-from tests.gpu.digest import (
-    EXPERT_SECTIONS,
-    OPERATOR_SECTIONS,
-    PRODUCT_SECTIONS,
-    STEP_SECTIONS,
-    VECTOR_SECTIONS,
-    digest_sources,
-    find_groups,
-)
+from tests.gpu.digest import GROUPS, STEP_SECTIONS, digest_sources, find_groups
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
@@ -105,16 +98,16 @@ def list_test_kernels() -> list[KernelSource]:
 
 def list_sources(only: list[str]) -> list[KernelSource]:
     """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
-    if only and set(only) <= {*PRODUCT_SECTIONS, *OPERATOR_SECTIONS, *VECTOR_SECTIONS, *STEP_SECTIONS, *EXPERT_SECTIONS}:
+    if only and set(only) <= {section for name, group in GROUPS.items() for section in group[2] if name not in ("square", "fused")}:
         few = list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))
-        products = list_product_kernels() if set(only) - set(STEP_SECTIONS) else []
+        products = [*list_product_kernels(), *list_tile_kernels()] if set(only) - set(STEP_SECTIONS) else []
         steps = [*list_step_kernels(), *list_test_kernels()] if set(only) & set(STEP_SECTIONS) else []
         return [*products, *steps, *few, *list_expert_kernels(FORMAT_LEVELS)]
     if only == ["sweeps"]:
         return [j.source(write=w) for j in JOBS for w in (False, True)]
     return [
         *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
-        *list_product_kernels(), *list_step_kernels(), *list_test_kernels(), *list_expert_kernels(FORMAT_LEVELS),
+        *list_product_kernels(), *list_tile_kernels(), *list_step_kernels(), *list_test_kernels(), *list_expert_kernels(FORMAT_LEVELS),
     ]  # fmt: skip
 
 
@@ -216,7 +209,7 @@ def main() -> int:
     report: Result = {
         "what": "the kernels against the model, on a chip",
         **describe_device(),
-        "sources": digest_sources(LEVELS),
+        "sources": digest_sources(),
         "quick": options.quick,
         "levels": len(LEVELS),
         "compiled": compile_apart(options.only),

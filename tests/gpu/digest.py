@@ -8,66 +8,44 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from tests.gpu.arithmetic import GROUP_LEVELS, LEVELS, Level, level_id, rules_of
+from tests.gpu.arithmetic import LEVELS, level_id, rules_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "gpu" / "mxspec_gpu"
 #: The modules that a call goes through; not those that measure, draw or probe, nor `rules`, whose texts count instead.
 MODULES = (
     "api", "arguments", "arrays", "build", "kernels", "launch", "lookup", "plans", "quick", "scalars", "transform", "views",
 )  # fmt: skip
-#: What calls the products under a library's names, and the section of its evidence.
-OPERATOR_MODULES = ("finish", "lightx2v")
-OPERATOR_SECTIONS = ("lightx2v",)
-#: The same of products and stored weights, whose evidence is renewed apart: files of kernels, and modules.
-PRODUCT_KERNELS = (
-    "affine.cu", "affine.cuh", "affine_pairs.cuh", "bias.cu", "exact.cu", "exact.cuh", "records.cu", "records.cuh", "sparse.cu",
-    "sparse.cuh",
-)  # fmt: skip
-PRODUCT_MODULES = ("affine", "blas", "exact", "product_kernels", "products", "records", "sparse", "vectors")
-#: The same of rows of experts.
-EXPERT_KERNELS = ("quantize_experts.cu",)
-EXPERT_MODULES = ("experts",)
-EXPERT_SECTIONS = ("devices", "experts")
-#: The same of blocks of 16 x 16.
-SQUARE_KERNELS = ("quantize_square.cu",)
-SQUARE_SECTIONS = ("square",)
-#: The same of products with a few vectors, and the sections that call them.
-VECTOR_KERNELS = ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh", "gemv_x.cuh")
-VECTOR_MODULES = ("gemv_tunings",)
-VECTOR_SECTIONS = ("affine", "devices", "lightx2v", "lookup", "products", "sparse_gemv")
-#: The same of the documents' steps and of sparse products.
-STEP_KERNELS = ("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu")
-STEP_MODULES = ("sparse_gemv", "step_kernels", "steps")
-#: Sections of the evidence that depend on those, too.
+#: The files and modules of a group, and the sections of the evidence that depend on them besides those of all.
+Group = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+PRODUCT_SECTIONS = ("affine", "devices", "exact", "products", "records", "sparse", "tiles")
 STEP_SECTIONS = ("sparse_gemv", "steps")
-PRODUCT_SECTIONS = ("affine", "devices", "exact", "products", "records", "sparse")
-
-
-#: Profiles that joined after the last run on a chip, which therefore has none of their levels; reports/gpu/README.md names them.
-PENDING: frozenset[str] = frozenset({"flashinfer-0.6.18/mxfp8/cute-dsl", *(level[0] for level in GROUP_LEVELS)})
-#: Modules, and the sections that test them, that were written after the last run on a chip; reports/gpu/README.md names them.
-PENDING_SECTIONS: frozenset[str] = frozenset({"tiles"})
-#: Their kernels.
-PENDING_KERNELS = ("tiles.cu",)
-#: The levels that the evidence covers.
-COVERED = tuple(level for level in LEVELS if level[0] not in PENDING)
+#: What may change without the evidence of other calls: products and stored weights; what calls them under a library's names; products
+#: with a few vectors; with many rows; the documents' steps and sparse products; rows of experts; blocks of 16 x 16; fused functions.
+GROUPS: dict[str, Group] = {
+    "products": (
+        ("affine.cu", "affine.cuh", "affine_pairs.cuh", "bias.cu", "exact.cu", "exact.cuh", "records.cu", "records.cuh", "sparse.cu", "sparse.cuh"),
+        ("affine", "blas", "exact", "product_kernels", "products", "records", "sparse", "vectors"),
+        (*PRODUCT_SECTIONS, *STEP_SECTIONS, "lightx2v"),
+    ),
+    "operators": ((), ("finish", "lightx2v"), ("lightx2v",)),
+    "vectors": (
+        ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh", "gemv_x.cuh"), ("gemv_tunings",),
+        ("affine", "devices", "lightx2v", "lookup", "products", "sparse_gemv", "tiles"),
+    ),
+    "tiles": (("tiles.cu",), ("tiles",), ("affine", "devices", "lightx2v", "products", "tiles")),
+    "steps": (("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu"), ("sparse_gemv", "step_kernels", "steps"), STEP_SECTIONS),
+    "experts": (("quantize_experts.cu",), ("experts",), ("devices", "experts")),
+    "square": (("quantize_square.cu",), (), ("square",)),
+    "fused": ((), ("fused",), ("fused",)),
+}  # fmt: skip
 
 
 def find_groups(section: str) -> tuple[str, ...]:
     """Which digests a section of the evidence depends on."""
-    groups = ["kernels", "modules", "rules"]
-    if section in (*PRODUCT_SECTIONS, *STEP_SECTIONS, *OPERATOR_SECTIONS):
-        groups.append("products")
-    for group, sections in (
-        ("vectors", VECTOR_SECTIONS), ("steps", STEP_SECTIONS), ("operators", OPERATOR_SECTIONS), ("experts", EXPERT_SECTIONS),
-        ("square", SQUARE_SECTIONS),
-    ):  # fmt: skip
-        if section in sections:
-            groups.append(group)
-    return tuple(groups)
+    return ("kernels", "modules", "rules", *(name for name, (_, _, sections) in GROUPS.items() if section in sections))
 
 
 def _digest(parts: dict[str, str]) -> str:
@@ -95,20 +73,12 @@ def _code_of_kernel(text: str) -> str:
     return " ".join(re.sub(r"//[^\n]*", "", text).split())
 
 
-def digest_sources(levels: Sequence[Level] = COVERED) -> dict[str, str]:
-    """What -> digest; levels: those whose rules count."""
+def digest_sources() -> dict[str, str]:
+    """What -> digest."""
     kernels = {f.name: _code_of_kernel(f.read_text("utf-8")) for f in (PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")}
-    later, vectors, steps, of_experts, square, _ = (
-        {name: kernels.pop(name) for name in names}
-        for names in (PRODUCT_KERNELS, VECTOR_KERNELS, STEP_KERNELS, EXPERT_KERNELS, SQUARE_KERNELS, PENDING_KERNELS)
-    )
-    modules, product_modules, vector_modules, step_modules, operator_modules, expert_modules = (
-        {name: _code_of_module((PACKAGE / f"{name}.py").read_text("utf-8")) for name in names}
-        for names in (MODULES, PRODUCT_MODULES, VECTOR_MODULES, STEP_MODULES, OPERATOR_MODULES, EXPERT_MODULES)
-    )
-    rules = {level_id(level): _code_of_kernel(rules_of(level).text) for level in levels}
-    return {
-        "kernels": _digest(kernels), "modules": _digest(modules), "rules": _digest(rules),
-        "products": _digest(later | product_modules), "vectors": _digest(vectors | vector_modules), "steps": _digest(steps | step_modules),
-        "operators": _digest(operator_modules), "experts": _digest(of_experts | expert_modules), "square": _digest(square),
-    }  # fmt: skip
+    parts = {
+        name: {f: kernels.pop(f) for f in files} | {m: _code_of_module((PACKAGE / f"{m}.py").read_text("utf-8")) for m in modules}
+        for name, (files, modules, _) in (GROUPS | {"modules": ((), MODULES, ())}).items()
+    }
+    rules = {level_id(level): _code_of_kernel(rules_of(level).text) for level in LEVELS}
+    return {name: _digest(part) for name, part in (parts | {"kernels": kernels, "rules": rules}).items()}

@@ -138,6 +138,12 @@ def _stored(rng: np.random.Generator) -> int:
             for tuning in list_tunings():
                 multiply_tiles(*views[:3], mxspec.BLOCKS[fmt], views[3], alpha=(0, 0x3F800000), bias=0, tuning=tuning)
                 calls += 1
+            shapes = (3, 130, 96), (3, 130, 192 // k)
+            experts = [to_gpu(rng.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
+            for m in (5, 300):
+                offsets = to_gpu(np.array([0, 2, 2, m], np.int32))
+                mxspec_gpu.grouped_gemm(to_gpu(np.ones((m, 192), bf16)), *experts, fmt, offsets)
+                calls += 1
     for affine in (f for f in product_kernels.AFFINE_FORMATS if f.group > 32):
         half = arithmetic.DTYPES[affine.dtype]
         for n, deep in ((1, affine.group), (40, 3 * affine.group), (65, 21 * affine.group), (70, 1536)):

@@ -120,6 +120,7 @@ class _Products(_Target):
         if dtype == "bfloat16":
             pairs = ["mxfp4/nibble-low", "nvfp4/nibble-low", "mxfp4/nibble-low+128x4", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"]
             self.OPERANDS = [{"a": dtype, "b": b} for b in pairs]
+            self.GROUPED = [{"a": dtype, "b": b, "form": "offsets"} for b in pairs[:2]]
         else:
             self.CONTRACT = "float16-fma"
             self.OPERANDS = [{"a": dtype, "b": f"int4-g{group}-bias-float16/nibble-low"} for group in (32, 64, 128)]
@@ -138,6 +139,35 @@ class _Products(_Target):
             a, b.codes.reshape(rows, -1), b.scales, fmt, alpha=factor, bias=bias, dtype=out_dtype,
             scale_layout="128x4" if tiled else "row-major",
         )  # fmt: skip
+
+    def grouped_matmul(self, a: Any, b: Any, groups: Any, form: str, out_dtype: str, alpha: Any = None, bias: Any = None) -> Any:
+        """[rows, n]; NVFP4's tensor scales are part of alpha; K is padded to 64 with zeros."""
+        cupy, (experts, rows, k) = self._cupy, b.shape
+        fmt = str(getattr(b.format, "name", b.format))
+        factors = cupy.ones(experts, "float32") if alpha is None else cupy.asarray(alpha)
+        if getattr(b, "tensor_scale", None) is not None:
+            factors = factors * cupy.asarray(b.tensor_scale)
+        wide, block = -(-k // 64) * 64, mxspec.BLOCKS[fmt].k
+        x, codes = cupy.zeros((len(a), wide), a.dtype), cupy.zeros((experts, rows, wide // 2), "uint8")
+        scales = cupy.full((experts, rows, wide // block), 56, "uint8")
+        x[:, :k], codes[:, :, : k // 2], scales[:, :, : k // block] = a, b.codes.reshape(experts, rows, -1), b.scales
+        added = None if bias is None else cupy.asarray(bias).astype(out_dtype)
+        return self._gpu.grouped_gemm(x, codes, scales, fmt, groups, alpha=factors, bias=added, dtype=out_dtype)
+
+
+class _Fused(_Target):
+    """SiLU(gate) * up, quantized in one pass."""
+
+    FUSED = tuple(f"silu_mul-{fmt}" for fmt in ("mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8", "nvfp4"))
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self.DTYPES, self.FUSED_CONTRACT = (dtype,), f"any-fast+inner-{dtype}+product-{dtype}"
+
+    def quantize_fused(self, x: Any, function: str, fmt: str, tensor_scale: float | None = None) -> tuple[Any, Any]:
+        """Codes, one a byte, and scales."""
+        q = self._gpu.quantize_silu_mul(x, fmt, tensor_scale=_scale(tensor_scale))
+        return self._gpu.unpack(q.codes, fmt), q.scales
 
 
 class _Affine(_Target):
@@ -256,6 +286,16 @@ ADAPTERS = (
     ),
     Adapter(
         name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine
+    ),
+    *(
+        Adapter(
+            name=f"mxspec_gpu-fused-{dtype}",
+            library=_LIBRARY,
+            kept=Kept.GPU,
+            about=f"this project's SiLU(gate) * up in {dtype}, quantized on the GPU",
+            make=partial(_Fused, dtype),
+        )
+        for dtype in ("bfloat16", "float16")
     ),
     Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
     *(

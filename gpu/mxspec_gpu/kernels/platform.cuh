@@ -75,6 +75,11 @@ MX_HD float rcp_approx_ftz(float a) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
   return r;
 }
+MX_HD float exp2_approx_ftz(float a) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+  return r;
+}
 MX_HD int leading_zeros(u32 x) { return __clz(x); }
 #else
 MX_HD float fadd(float a, float b) { return a + b; }
@@ -95,6 +100,11 @@ MX_HD float rcp_approx_ftz(float a) {
   float r = 1.0f / flushed;
   if (magnitude >= 0x00800000u && magnitude < kInf) r = float_of(bits_of(r) + rcp_table()[b & 0x7FFFFFu]);
   return (bits_of(r) & ~kSign) < 0x00800000u ? float_of(bits_of(r) & kSign) : r;
+}
+// Not the chip's bits, but as near.
+MX_HD float exp2_approx_ftz(float a) {
+  const float r = (float)std::exp2((double)a);
+  return bits_of(r) < 0x00800000u ? 0.0f : r;
 }
 MX_HD int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
 #endif

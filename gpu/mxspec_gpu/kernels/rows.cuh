@@ -5,11 +5,15 @@
 //
 // Compiled with: the profile's Rules, MX_INPUT (0 float32, 1 float16, 2 bfloat16), MX_SOURCE (0: contiguous rows of whole
 // blocks, 16-byte aligned; 1: the same, rows a pitch of whole 16 bytes apart; 2: rows that start anywhere and end within a
-// block), MX_VALUES (8, 16 or 32), MX_TILED (1: scales in 128x4 tiles; 2: the same, and a row has a multiple of four blocks;
+// block), MX_FUSED (1: of the 2 K columns the first half are gates, the second ups, and SiLU(gate) * up is quantized; MX_SOURCE 1), MX_VALUES (8, 16 or 32), MX_TILED (1: scales in 128x4 tiles; 2: the same, and a row has a multiple of four blocks;
 // 3: the same, rows come in 128s and a row is a multiple of what a warp takes; 4: scales column by column), MX_STOCHASTIC (random bytes from a counter;
 // e2m1 only), MX_THREADS, MX_TURNS (how often a thread does this), MX_LOAD(p) and MX_STORE(p, v) of 16 bytes.
 #pragma once
 #include "rules.cuh"
+
+#ifndef MX_FUSED
+#define MX_FUSED 0
+#endif
 
 namespace mx {
 namespace rows {
@@ -38,10 +42,9 @@ struct Arguments {
   i64 low, high;
 };
 
-// The plain way for one block of which x holds `count` elements, by one thread. logical: its first element in the order of
-// the packed output.
-__device__ __noinline__ u32 quantize_plainly(const void* x, i64 first, int count, Tensor t, u64 seed, u64 logical, u8* codes) {
-  const Lanes<kIn> lanes{x, first, 1, count};
+// The plain way for one block, by one thread. logical: its first element in the order of the packed output.
+template <class L>
+__device__ __noinline__ u32 quantize_plainly(L lanes, Tensor t, u64 seed, u64 logical, u8* codes) {
   auto word = [&](int i) -> u32 {
     if (kRandom == NO_RANDOM) return 0;
     const u64 at = logical + i;
@@ -122,12 +125,17 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
   const u64 column = (u64)block_column * kBlock + (g & (kLanes - 1)) * kValues;
   auto plainly = [&](int b, u8* to) -> u32 {
     const u64 at = (u64)(block_column + b) * kBlock, left = a.columns - at;
-    return quantize_plainly(a.x, row_first + (i64)at, left < kBlock ? (int)left : kBlock, t, a.seed,
-                            (a.first_block + block + b) * kBlock, to);
+    const u64 logical = (a.first_block + block + b) * kBlock;
+#if MX_FUSED
+    return quantize_plainly(FusedLanes<kIn>{static_cast<const u16*>(a.x), row_first + (i64)at, (i64)a.columns}, t, a.seed, logical, to);
+#else
+    return quantize_plainly(Lanes<kIn>{a.x, row_first + (i64)at, 1, left < kBlock ? (int)left : kBlock}, t, a.seed, logical, to);
+#endif
   };
 #else
   auto plainly = [&](int b, u8* to) -> u32 {
-    return quantize_plainly(a.x, (i64)((block + b) * kBlock), kBlock, t, a.seed, (a.first_block + block + b) * kBlock, to);
+    const u64 logical = (a.first_block + block + b) * kBlock;
+    return quantize_plainly(Lanes<kIn>{a.x, (i64)((block + b) * kBlock), 1, kBlock}, t, a.seed, logical, to);
   };
 #endif
 #if MX_SOURCE == 2
@@ -145,6 +153,17 @@ __device__ __forceinline__ void quantize_turn(const Arguments& a, const Tensor& 
   for (int i = 0; i < kLoads; ++i) {
     const uint4 v = MX_LOAD(source + i);
     words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
+  }
+#endif
+#if MX_FUSED
+  static_assert(MX_SOURCE == 1 && kIn != FLOAT32 && !MX_TRANSFORMED, "halves of rows of 16-bit numbers");
+  const uint4* ups = reinterpret_cast<const uint4*>(reinterpret_cast<const u8*>(source) + a.columns * kItem);
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    const uint4 v = MX_LOAD(ups + i);
+    const u32 up[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) words[4 * i + j] = silu_mul<kIn>(words[4 * i + j], up[j]);
   }
 #endif
 

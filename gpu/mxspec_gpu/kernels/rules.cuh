@@ -3,7 +3,7 @@
 // Compiled with: the profile's Rules (rules.generated.cuh), MX_INPUT (0 float32, 1 float16, 2 bfloat16); MX_TRANSFORM, the
 // signs of a random Hadamard transform of the 16-bit input (or nothing), and then MX_VALUE, the type of what it gives.
 #pragma once
-#include "transform.cuh"
+#include "fused.cuh"
 
 #ifdef MX_TRANSFORM
 #define MX_TRANSFORMED 1

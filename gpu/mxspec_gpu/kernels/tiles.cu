@@ -11,9 +11,13 @@
 // One warpgroup loads, the others decode and multiply. Registers: 65536 of a multiprocessor; those that the loading threads give back let
 // the others keep all sums and the codes of some products ahead.
 //
-// Compiled with: MX_SCALE, MX_BLOCK, MX_OUTPUT, MX_TILE (rows of x of a tile: 32, 64, 128), MX_GROUPS (warpgroups that multiply: 2 or 4),
+// Rows of x may belong to experts, each with a W of its own: `offsets` says where each one's rows begin. Expert e has the tiles from
+// offsets[e] / MX_TILE + e on, as many as it needs: never more than there are up to the next one's first. So a tile finds its expert by
+// bisection, and nothing has to be counted before.
+//
+// Compiled with: MX_SCALE, MX_BLOCK, MX_OUTPUT, MX_TILE (rows of x of a tile: 16 to 256), MX_GROUPS (warpgroups that multiply: 2 or 4),
 // MX_HALVES (1 or 2: 64 rows of W each that such a one has), MX_STAGES, MX_AHEAD (groups of products that go on while the next are
-// decoded), MX_SPLITS.
+// decoded), MX_SPLITS, MX_HALF (whether the last stage is half of one).
 #include "gemv_parts.cuh"
 #include "wgmma.generated.cuh"
 
@@ -22,7 +26,9 @@ namespace mx {
 constexpr int kColumns = 128;  // of a stage
 constexpr int kGroups = MX_GROUPS, kRows = 64 * MX_HALVES * kGroups, kThreads = 128 * (kGroups + 1);
 constexpr int kScaleBytes = kColumns / MX_BLOCK;
-constexpr int kBytesX = MX_TILE * kColumns * 2, kBytesW = kRows * kColumns / 2, kBytesS = kRows * kScaleBytes;
+// Where the last stage is half of one, four scales of a row may begin at two bytes after a word: both words are brought.
+constexpr int kScalePitch = MX_HALF ? 8 : kScaleBytes;
+constexpr int kBytesX = MX_TILE * kColumns * 2, kBytesW = kRows * kColumns / 2, kBytesS = kRows * kScalePitch;
 constexpr int kPitch = kRows + 4;  // floats between rows of sums
 
 struct Stages {
@@ -115,9 +121,42 @@ __device__ __forceinline__ void decode_rows(const u32 codes[2], const u32 scales
   }
 }
 
+// The first so many of four bytes, then zeros.
+__device__ __forceinline__ void copy_word(u8* to, const u8* from, u32 count) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(count) : "memory");
+}
+// The scales of one stage of a row of which `left` follow; none beyond the row is read.
+__device__ __forceinline__ void copy_scales(u8* to, const u8* from, u32 left, bool live) {
+  if (!MX_HALF) {
+    copy_ahead<kScaleBytes>(to, from, live);
+  } else if (kScaleBytes == 8) {
+    copy_word(to, from, live ? 4 : 0), copy_word(to + 4, left > 4 ? from + 4 : from, live && left > 4 ? 4 : 0);
+  } else {
+    const u32 odd = (u32)(u64)from & 2;
+    const bool more = odd && left > 2;
+    copy_word(to, from - odd, !live ? 0 : left > 2 || odd ? 4 : 2), copy_word(to + 4, more ? from + 2 : from - odd, live && more ? 2 : 0);
+  }
+}
+
 struct Place {
   u32 row, vector, first, last;  // of W, of x, stages
 };
+
+// Rows of x that a tile has, and whose they are.
+struct Rows {
+  u32 expert, first, end;  // no tile: end is not above first
+};
+__device__ __forceinline__ Rows find_rows(u32 tile, u32 batch, const int* __restrict__ offsets, u32 experts) {
+  if (!offsets) return {0, tile * MX_TILE, batch};
+  u32 low = 0, high = experts;  // the last expert whose first tile is not beyond this one
+  while (high - low > 1) {
+    const u32 middle = (low + high) / 2;
+    if ((u32)__ldg(offsets + middle) / MX_TILE + middle <= tile) low = middle;
+    else high = middle;
+  }
+  const u32 start = __ldg(offsets + low);
+  return {low, start + (tile - (start / MX_TILE + low)) * MX_TILE, (u32)__ldg(offsets + low + 1)};
+}
 
 __device__ __forceinline__ void load_stages(Stages& memory, const Place& place, const u8* __restrict__ codes, const u8* __restrict__ scales,
                                             const u8* __restrict__ x, u32 rows, u32 columns) {
@@ -128,6 +167,8 @@ __device__ __forceinline__ void load_stages(Stages& memory, const Place& place, 
   const u8* from_s = scales + (u64)place.first * kScaleBytes;
   const u32 row_codes = columns / 2, row_scales = columns / MX_BLOCK;
   u32 slot = 0, parity = 1;
+  // x is there when `order_rows`, beside which this kernel may start, has ended.
+  if (p == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
 #pragma unroll 1
   for (u32 stage = place.first; stage < place.last; ++stage) {
     wait(&memory.empty[slot], parity);
@@ -146,7 +187,7 @@ __device__ __forceinline__ void load_stages(Stages& memory, const Place& place, 
 #pragma unroll
     for (int i = 0; i < kRows / 128; ++i) {
       const u32 row = place.row + p + 128 * i, known = row < rows ? row : rows - 1;
-      copy_ahead<kScaleBytes>(memory.s[slot] + (p + 128 * i) * kScaleBytes, from_s + (u64)known * row_scales, row < rows);
+      copy_scales(memory.s[slot] + (p + 128 * i) * kScalePitch, from_s + (u64)known * row_scales, row_scales - stage * kScaleBytes, row < rows);
     }
     arrive_after_copies(&memory.full[slot]);
     from_w += 64, from_s += kScaleBytes;
@@ -154,11 +195,13 @@ __device__ __forceinline__ void load_stages(Stages& memory, const Place& place, 
   }
 }
 
-__device__ __forceinline__ void multiply_stages(Stages& memory, const Place& place, float (&sums)[MX_HALVES][MX_TILE / 2]) {
+__device__ __forceinline__ void multiply_stages(Stages& memory, const Place& place, const u8* scale_bytes, u32 row_scales, float (&sums)[MX_HALVES][MX_TILE / 2]) {
   const u32 lane = threadIdx.x % 32, t = lane % 4, g = lane / 4;
   const u32 row = threadIdx.x / 128 * (64 * MX_HALVES) + threadIdx.x % 128 / 32 * 16 + g;
   // Of this lane's first word of a stage, and of its row's scales.
-  u32 own_w = row * 64 + t * 4 + ((g >> 1 & 3) << 4), own_s = row * kScaleBytes;
+  u32 own_w = row * 64 + t * 4 + ((g >> 1 & 3) << 4), own_s = row * kScalePitch;
+  // Which of two words' bytes; rows that are eight apart agree.
+  const u32 select = (u32)((u64)scale_bytes + (place.row + row) * row_scales) & 2 ? 0x5432u : 0x3210u;
   asm volatile("" : "+r"(own_w), "+r"(own_s));
   u32 slot = 0, parity = 0, previous = 0;
 #pragma unroll 1
@@ -171,9 +214,12 @@ __device__ __forceinline__ void multiply_stages(Stages& memory, const Place& pla
     for (int h = 0; h < MX_HALVES; ++h) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const u8* const s = memory.s[slot] + own_s + (h * 64 + r * 8) * kScaleBytes;
-        if (kScaleBytes == 4) {
+        const u8* const s = memory.s[slot] + own_s + (h * 64 + r * 8) * kScalePitch;
+        if (kScalePitch == 4) {
           scales[h][r] = *reinterpret_cast<const u32*>(s);
+        } else if (kScaleBytes == 4) {
+          const uint2 both = *reinterpret_cast<const uint2*>(s);
+          scales[h][r] = permute(both.x, both.y, select);
         } else {
           const uint2 both = *reinterpret_cast<const uint2*>(s);
           scales[h][r] = permute(both.x, both.y, t < 2 ? 0x6420u : 0x7531u) & 0x7F7F7F7Fu;
@@ -214,16 +260,20 @@ __device__ __forceinline__ void multiply_stages(Stages& memory, const Place& pla
 }
 
 // x in the order and place in which `multiply_tiles` has it in shared memory, a stage of a tile after the other; zeros fill both up.
-extern "C" __global__ void order_rows(const u16* __restrict__ x, u8* __restrict__ out, u32 columns, u32 batch, u32 tiles) {
+extern "C" __global__ void order_rows(const u16* __restrict__ x, u8* __restrict__ out, const int* __restrict__ offsets, u32 columns,
+                                      u32 batch, u32 tiles, u32 experts) {
   const u32 stages = (columns + kColumns - 1) / kColumns;
   const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+  asm volatile("griddepcontrol.launch_dependents;");
   const u32 group = (u32)(i % (stages * 4)), vector = (u32)(i / (stages * 4)), r = vector % MX_TILE;
   if (vector >= tiles * MX_TILE) return;
+  const Rows rows = find_rows(vector / MX_TILE, batch, offsets, experts);
+  if (rows.first >= rows.end) return;
   uint4 v[4];
-  const bool live = vector < batch && group * 32 < columns;
+  const bool live = rows.first + r < rows.end && group * 32 < columns;
 #pragma unroll
   for (int j = 0; j < 4; ++j)
-    v[j] = live ? __ldg(reinterpret_cast<const uint4*>(x + (u64)vector * columns + group * 32) + j) : make_uint4(0, 0, 0, 0);
+    v[j] = live ? __ldg(reinterpret_cast<const uint4*>(x + (u64)(rows.first + r) * columns + group * 32) + j) : make_uint4(0, 0, 0, 0);
   const uint4 words[4] = {
       make_uint4(permute(v[0].x, v[0].z, 0x5410), permute(v[1].x, v[1].z, 0x5410), permute(v[2].x, v[2].z, 0x5410), permute(v[3].x, v[3].z, 0x5410)),
       make_uint4(permute(v[0].x, v[0].z, 0x7632), permute(v[1].x, v[1].z, 0x7632), permute(v[2].x, v[2].z, 0x7632), permute(v[3].x, v[3].z, 0x7632)),
@@ -236,12 +286,16 @@ extern "C" __global__ void order_rows(const u16* __restrict__ x, u8* __restrict_
 
 extern "C" __global__ void __cluster_dims__(1, 1, MX_SPLITS) __launch_bounds__(kThreads, 1)
 multiply_tiles(const u8* __restrict__ codes, const u8* __restrict__ scales, const u8* __restrict__ x, void* __restrict__ y,
-               const float* __restrict__ alpha, const void* __restrict__ bias, u32 alpha_bits, u32 rows, u32 columns, u32 batch) {
+               const float* __restrict__ alpha, const void* __restrict__ bias, const int* __restrict__ offsets, u32 alpha_bits, u32 rows,
+               u32 columns, u32 batch, u32 experts) {
   extern __shared__ __align__(1024) u8 shared_memory[];
   auto& memory = *reinterpret_cast<Stages*>(shared_memory);
   float* const parts = reinterpret_cast<float*>(shared_memory);
   const u32 stages = (columns + kColumns - 1) / kColumns, split = blockIdx.z;
-  const Place place = {blockIdx.y * kRows, blockIdx.x * MX_TILE, stages * split / MX_SPLITS, stages * (split + 1) / MX_SPLITS};
+  const Rows own = find_rows(blockIdx.x, batch, offsets, experts);
+  if (own.first >= own.end) return;
+  const Place place = {blockIdx.y * kRows, own.first, stages * split / MX_SPLITS, stages * (split + 1) / MX_SPLITS};
+  codes += (u64)own.expert * rows * (columns / 2), scales += (u64)own.expert * rows * (columns / MX_BLOCK);
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int i = 0; i < MX_STAGES; ++i) init_barrier(&memory.full[i], 129), init_barrier(&memory.empty[i], 4 * kGroups);
@@ -259,7 +313,7 @@ multiply_tiles(const u8* __restrict__ codes, const u8* __restrict__ scales, cons
 #pragma unroll
       for (int i = 0; i < MX_TILE / 2; ++i) sums[h][i] = 0.0f;
     }
-    multiply_stages(memory, place, sums);
+    multiply_stages(memory, place, scales, columns / MX_BLOCK, sums);
     // Sums take the place of codes and x, which both warpgroups have read.
     asm volatile("bar.sync 1, %0;" ::"n"(128 * kGroups) : "memory");
     const u32 lane = threadIdx.x % 32;
@@ -271,14 +325,15 @@ multiply_tiles(const u8* __restrict__ codes, const u8* __restrict__ scales, cons
     }
   }
   meet_cluster();
-  const u32 rank = rank_in_cluster();
-  const float factor = alpha ? *alpha : float_of(alpha_bits);
+  const u32 rank = MX_SPLITS > 1 ? rank_in_cluster() : 0;
+  const float factor = alpha ? alpha[own.expert] : float_of(alpha_bits);
   constexpr u32 kQuads = kRows / 4, kMine = MX_TILE / MX_SPLITS;
   for (u32 i = threadIdx.x; i < kMine * kQuads; i += kThreads) {
     const u32 vector = rank * kMine + i / kQuads, row = place.row + i % kQuads * 4;
-    const u32 from = shared_address(parts + vector * kPitch + i % kQuads * 4);
-    if (place.vector + vector >= batch || row >= rows) continue;
-    float4 sum = read_of(from, 0);
+    const float* const sums = parts + vector * kPitch + i % kQuads * 4;
+    const u32 from = shared_address(sums);
+    if (place.vector + vector >= own.end || row >= rows) continue;
+    float4 sum = MX_SPLITS > 1 ? read_of(from, 0) : *reinterpret_cast<const float4*>(sums);
 #pragma unroll
     for (int s = 1; s < MX_SPLITS; ++s) {
       const float4 part = read_of(from, s);
@@ -289,7 +344,8 @@ multiply_tiles(const u8* __restrict__ codes, const u8* __restrict__ scales, cons
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       v[j] = fmul(MX_SCALE == UE4M3 ? fmul(v[j], 256.0f) : v[j], factor);
-      if (bias && row + j < rows) v[j] = fadd(v[j], MX_OUTPUT == FLOAT32 ? static_cast<const float*>(bias)[row + j] : from_bf16(static_cast<const u16*>(bias)[row + j]));
+      const u64 b = (u64)own.expert * rows + row + j;
+      if (bias && row + j < rows) v[j] = fadd(v[j], MX_OUTPUT == FLOAT32 ? static_cast<const float*>(bias)[b] : from_bf16(static_cast<const u16*>(bias)[b]));
     }
     if (rows % 4 == 0) {
       if (MX_OUTPUT == FLOAT32) *reinterpret_cast<float4*>(static_cast<float*>(y) + at) = make_float4(v[0], v[1], v[2], v[3]);
