@@ -84,13 +84,13 @@ def estimate_tiles(tuning: TileTuning, rows: int, shape: tuple[int, int], multip
     stages, busy, splits = -(-shape[1] // COLUMNS), min(rows, experts), tuning.splits
     blocks = busy * -(-rows // (busy * tuning.rows)) * -(-shape[0] // tuning.weights) * splits
     turns = -(-blocks // (multiprocessors // splits * splits))
-    return turns * (-(-stages // splits) + 4) * _TILES[replace(tuning, splits=1)] + 3
+    return turns * (-(-stages // splits) + 4) * _TILES[replace(tuning, splits=1)] + rows * shape[1] * 1.3e-6 + 1
 
 
 def estimate_apart(rows: int, shape: tuple[int, int]) -> float:
     """Microseconds of `dequantize` and cuBLAS, by an H200's bandwidth and its rate of products."""
     size = shape[0] * shape[1]
-    return size * 0.64e-6 + max(size * 0.5e-6, rows * size * 2.7e-9) + 5
+    return size * 0.64e-6 + max(size * 0.5e-6, rows * size * 2.35e-9) + 4
 
 
 @lru_cache(maxsize=4096)
@@ -269,10 +269,11 @@ def grouped_gemm(
         ("codes", weights, "uint8", weights.shape), ("scales", weight_scales, "uint8", (experts, n, k // block.k)),
         ("offsets", starts, "int32", (experts + 1,)),
     ):  # fmt: skip
-        if v.dtype != kind or v.shape != shape or not v.contiguous or v.pointer % 16 or v.device != view.device:
+        aligned = v.pointer % (4 if kind == "int32" else 16) == 0
+        if v.dtype != kind or v.shape != shape or not (v.contiguous and aligned) or v.device != view.device:
             raise ValueError(
-                f"{name} has dtype {v.dtype} and shape {v.shape} on device {v.device}; pass contiguous {kind} {shape}, aligned to 16 bytes, on "
-                f"device {view.device}"
+                f"{name} has dtype {v.dtype} and shape {v.shape} on device {v.device}{'' if aligned else ', not at a multiple of 16 bytes'}; "
+                f"pass contiguous {kind} {shape}, weights at a multiple of 16 bytes, on device {view.device}"
             )
     if wanted not in ("bfloat16", "float32"):
         raise ValueError(f"dtype = {wanted!r}; allowed are 'bfloat16' and 'float32'")

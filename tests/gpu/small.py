@@ -13,7 +13,7 @@ import mxspec
 import mxspec_gpu
 from mxspec.affine import Offset
 from mxspec.tensorscale import TensorScale
-from mxspec_gpu import product_kernels, records, step_kernels, steps
+from mxspec_gpu import kernels, product_kernels, records, step_kernels, steps
 from mxspec_gpu.arrays import view_array
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.tiles import list_tunings, multiply_tiles
@@ -172,6 +172,9 @@ def _groups(rng: np.random.Generator) -> int:
                     for axis in (-1, 0):
                         mxspec_gpu.quantize(to_gpu(x), level[1], profile=level[0], axis=axis, scale_layout=layout, pad=True).dequantize()
                         calls += 2
+                    if dtype == "bfloat16" and shape[1] % 256 == 0:
+                        mxspec_gpu.quantize_silu_mul(to_gpu(x), level[1], profile=level[0], scale_layout=layout)
+                        calls += 1
     return calls
 
 
@@ -219,7 +222,7 @@ def main() -> None:
         calls += 2
     calls += _square(rng) + _transformed(rng) + _lookups(rng) + _stored(rng) + _experts(rng) + _groups(rng)
     x32 = cupy.asarray(rng.standard_normal(1000).astype(np.float32))
-    for name in (*mxspec.ELEMENTS, *mxspec.SCALES):
+    for name in kernels.SCALARS:
         codes = mxspec_gpu.encode(x32, name)
         mxspec_gpu.decode(codes, name)
         calls += 2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mxspec_gpu
+from mxspec_gpu.arguments import find_scale_dtype
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, GROUP_LEVELS, Level, level_id, native_values, rules_of
 from tests.gpu.compare import compare_arrays, expect, gpu_tensor, lay_out, layouts_of
@@ -33,7 +34,7 @@ def test_fused(level: Level, dtype: str, tally: Tally) -> None:
             guarded = Guarded(want[0].shape, (*scales.shape[:-1], scales.shape[-1] * scales.itemsize))
             q = mxspec_gpu.quantize_silu_mul(
                 to_gpu(x), level[1], profile=level[0], tensor_scale=gpu_tensor(level, native), scale_layout=layout,
-                out=(guarded.arrays[0], guarded.arrays[1].view(scales.dtype)),
+                out=(guarded.arrays[0], guarded.arrays[1].view(find_scale_dtype(rules_of(level).fmt))),
             )  # fmt: skip
             compare_arrays(tally, (q.codes, q.scales), want, layout, f"{level_id(level)} {dtype} {rows} x {columns} {layout}")
             tally.require(guarded.intact(), "wrote outside its outputs")
@@ -61,7 +62,7 @@ def test_views_and_wrong_calls(tally: Tally) -> None:
         compare_arrays(tally, (q.codes, q.scales), want, "row-major", "views")
     wrong: tuple[tuple[Any, dict[str, Any], type[Exception], str], ...] = (
         (to_gpu(x.astype(np.float32)), {}, TypeError, "pass float16 or bfloat16"), (to_gpu(x)[:, :96], {}, ValueError, "K gates, then K ups"),
-        (to_gpu(x), {"tensor_scale": "auto"}, ValueError, "a product has no scale yet"), (to_gpu(x), {"out": (1, 2)}, TypeError, "out"),
+        (to_gpu(x), {"tensor_scale": "auto"}, ValueError, "a product has no scale yet"), (to_gpu(x), {"out": (1, 2)}, TypeError, "pass an array on the GPU"),
     )  # fmt: skip
     for given, options, error, words in wrong:
         with pytest.raises(error, match=words):
