@@ -32,8 +32,8 @@ BUDGETS = (
     Budget("conformance/mxspec_conformance/judge", 18_164, 22_401, 9_000),
     Budget("conformance/mxspec_conformance/adapters", 4_412, 4_896, 3_800),
     Budget("conformance/mxspec_lab", 18_222, 14_744, 6_000),
-    Budget("gpu", 7_888, 8_409, 6_500),
-    Budget("tests", 66_954, 81_651, 40_000),
+    Budget("gpu", 7_888, 8_422, 6_500),
+    Budget("tests", 66_954, 81_655, 40_000),
 )
 
 
