@@ -24,7 +24,7 @@ import pytest
 
 from mxspec.sparsity import prune
 
-from tests.gpu.digest import COVERED
+from tests.gpu.arithmetic import LEVELS
 from tests.peers.gpu_peers import describe_result
 from tests.test_atlas_numbers import FENCE, Said, read_prose
 
@@ -139,9 +139,21 @@ def vectors(weights: str, *counts: int, goal: bool = True) -> list[Value]:
 
 def rows_of_x(weights: str, size: int) -> Iterator[Value]:
     """`gemm` and humming-kernels by the number of rows."""
-    log = (ROOT / "reports/gpu/rows-h200.txt").read_text("utf-8")
-    for line in re.findall(rf"^{weights}, weights {size} x {size}, (?!4096)\d+ rows .*$", log, re.MULTILINE):
-        yield from (float(re.search(rf"{way} ([\d.]+)", line)[1]) for way in ("gemm", "humming-kernels"))  # type: ignore[index]
+    for row in load("gpu/rows-h200.json")["rows"]:
+        if (row["format"], row["size"]) == (weights, size) and row["rows"] < 4096:
+            yield from (row["ways"][way]["microseconds"] for way in ("gemm", "humming-kernels"))
+
+
+def expert_rows(name: str) -> Iterator[Value]:
+    """The ways of one product of experts; the numbers of its name come first."""
+    row = next(r for r in load("gpu/rows-h200.json")["experts"] if r["name"] == name)
+    yield from (row["ways"][way]["microseconds"] for way in row["ways"])
+
+
+def groups(name: str) -> Iterator[Value]:
+    """A row of the bench of FP8 in groups and of fused functions."""
+    row = next(r for r in load("gpu/groups-h200.json")["rows"] if r["name"] == name)
+    yield from (row[key] for key in ("microseconds", "percent", "percent_of_mix"))
 
 
 def gemm(weights: str) -> Iterator[Value]:
@@ -179,7 +191,7 @@ def pairs(*formats: str) -> list[Value]:
 
 
 def compared(*sections: str) -> list[Value]:
-    return [sum(load("gpu/differential-h100.json")["sections"][s]["compared"] for s in sections)]
+    return [sum(load("gpu/differential-h200.json")["sections"][s]["compared"] for s in sections)]
 
 
 def mlx() -> Iterator[Value]:
@@ -311,7 +323,7 @@ US, MIX = ("microseconds",), ("percent_of_mix",)
 SECTIONS = (
     ("levels",), ("views",), ("quick",), ("transform",), ("steps",), ("sparse_gemv",), ("lookup",), ("affine", "exact", "products"),
     ("records", "sparse"), ("experts",), ("shapes",), ("stochastic",), ("tensor_scale",), ("scalars",), ("streams",), ("devices",),
-    ("lightx2v",), ("calls",), ("sweeps",), ("volume",), ("square",),
+    ("lightx2v",), ("calls",), ("sweeps",), ("volume",), ("square",), ("tiles",), ("fused",),
 )  # fmt: skip
 
 QUOTES = (
@@ -368,6 +380,8 @@ QUOTES = (
         for fmt in ("mxfp4", "nvfp4")
         for size in (8192, 16384)
     ),
+    *(Quote(GPU, f"| {row['name']} |", partial(expert_rows, row["name"])) for row in load("gpu/rows-h200.json")["experts"]),
+    *(Quote(GPU, f"| {row['name']} |", partial(groups, row["name"])) for row in load("gpu/groups-h200.json")["rows"]),
     Quote(GPU, "| NVFP4 | 15.0", lambda: gemm("nvfp4")),
     Quote(GPU, "| INT4 in groups of 64, bias, bfloat16 | 16.0", lambda: gemm("int4-g64-bias-bfloat16")),
     Quote(GPU, "| MXFP4 | 241", lambda: experts("mxfp4 rows of 128 experts")),
@@ -391,7 +405,7 @@ QUOTES = (
       for fmt in ("mxfp4", "nvfp4") for size in (16384, 8192)),
     *(Quote(GPU, f"| {', '.join(names)} |", lambda names=names: compared(*names))  # type: ignore[misc]
       for names in SECTIONS),
-    Quote(GPU, "` runs the tests of [tests/gpu]", lambda: [load("gpu/differential-h100.json")["levels"], len({level[0] for level in COVERED})]),
+    Quote(GPU, "` runs the tests of [tests/gpu]", lambda: [load("gpu/differential-h200.json")["levels"], len({level[0] for level in LEVELS})]),
     *(Quote(GPU, f"| {row['name']} |", lambda row=row: h100(row["name"]))  # type: ignore[misc]
       for row in load("gpu/bench-h100.json")["rows"] if row["size"] == 16384 and f"\n| {row['name']} |" in (ROOT / GPU).read_text("utf-8")),
 )  # fmt: skip

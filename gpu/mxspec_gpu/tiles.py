@@ -207,7 +207,7 @@ def gemm(
     dtype: of the result, x's (the default) or float32.
     Returns [N] or [M, N] in x's library. A weight is its code times its scale rounded to x's dtype (exact for four-bit elements
     but beyond its largest number), or the affine value under `affine_gemv`'s contract; sums are float32. Up to 64 rows (fewer
-    where the weights have 4096 rows or less) are multiplied by the weights where they lie; on compute capability 9.0 17 to 512 rows by
+    where the weights have 4096 rows or less) are multiplied by the weights where they lie; on compute capability 9.0 17 to 2048 rows by
     `multiply_tiles`; more by cuBLAS after `dequantize`. A bias is added to float32 sums, and their sum is rounded once.
     Raises TypeError and ValueError that say what was given, what is allowed and what to do.
     """

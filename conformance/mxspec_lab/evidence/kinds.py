@@ -166,6 +166,8 @@ KINDS = (
     Kind("gpu/peers-*.json", "python tests/peers/gpu_peers.py", "5 min on an NVIDIA GPU and the libraries", of_records("targets")),
     Kind("gpu/differential-*.json", "python -m tests.gpu.differential", "5 min on an NVIDIA GPU"),
     Kind("gpu/bench-*.json", "python -m mxspec_gpu.bench", "10 min on an NVIDIA GPU"),
+    Kind("gpu/groups-*.json", "python -m mxspec_gpu.bench --only", "2 min on an NVIDIA GPU"),
+    Kind("gpu/rows-*.json", "python -m mxspec_gpu.bench_tiles", "5 min on an NVIDIA GPU"),
     Kind("gpu/products-*.json", "python -m mxspec_gpu.bench_products", "1 min on an NVIDIA GPU"),
     Kind("gpu/steps-*.json", "python -m mxspec_gpu.bench_steps", "1 min on an NVIDIA GPU"),
     Kind("proofs/smt.json", "python -m mxspec_lab.smt --write", "10 min, pycparser and bitwuzla"),
