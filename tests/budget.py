@@ -31,15 +31,9 @@ BUDGETS = (
     Budget("conformance", 80_193, 86_788, 46_000),
     Budget("conformance/mxspec_conformance/judge", 18_164, 22_401, 9_000),
     Budget("conformance/mxspec_conformance/adapters", 4_412, 4_856, 3_800),
-<<<<<<< HEAD
-    Budget("conformance/mxspec_lab", 18_222, 14_653, 6_000),
-    Budget("gpu", 7_888, 8_124, 6_500),
-    Budget("tests", 66_954, 80_372, 40_000),
-=======
     Budget("conformance/mxspec_lab", 18_222, 14_744, 6_000),
-    Budget("gpu", 7_888, 8_012, 6_500),
-    Budget("tests", 66_954, 81_219, 40_000),
->>>>>>> main
+    Budget("gpu", 7_888, 8_124, 6_500),
+    Budget("tests", 66_954, 81_491, 40_000),
 )
 
 
