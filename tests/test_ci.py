@@ -110,6 +110,12 @@ def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pyte
     write_kernel(tmp_path)
     waivers, own = tmp_path.parent / f"{tmp_path.name}-waivers.toml", tmp_path / "junit.xml"
     waivers.write_text("", "utf-8")
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    for name in ("file", "linked"):
+        (outside / name).write_text("0", "utf-8")
+    for link, to in (("loop", "loop"), ("nowhere", "none"), ("folder", outside), ("again", tmp_path), ("link", outside / "linked")):
+        (tmp_path / link).symlink_to(to)
 
     def digest(**options: object) -> tuple[str, str]:
         memory = open_memory(["k.py"], options, [waivers], [own])
@@ -124,6 +130,8 @@ def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pyte
         lambda: (tmp_path / "helper.py").write_text(WRONG, "utf-8"),
         lambda: waivers.write_text("level = 'full'", "utf-8"),
         lambda: (tmp_path / "new.cu").rename(tmp_path / "other.cu"),
+        lambda: (outside / "file").write_text("1", "utf-8"),
+        lambda: (outside / "linked").write_text("1", "utf-8"),
         lambda: monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7"),
         lambda: monkeypatch.setenv("MY_KERNEL_BACKEND", "fast"),
     ):
