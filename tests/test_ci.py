@@ -341,3 +341,23 @@ def test_shards_are_the_whole(tmp_path: Path) -> None:
     assert (code, "shard 4/4 is empty; use fewer shards" in " ".join(said.split())) == (2, True), said
     assert (tmp_path / "mxspec-junit-4.xml").exists()
     assert run(tmp_path, "k.py", "--shard", "3/2")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--fromat", "mxfp4"), "No such option '--fromat'. Did you mean '--format'?"),
+        (("--format", "mxpf4"), "Invalid value for '--format': 'mxpf4' is no block format; did you mean mxfp4"),
+        (("--profile", "mx-flor"), "unknown profile 'mx-flor'; "),
+        (("--only", " "), "--only is empty; "),
+    ],
+    ids=str,
+)
+def test_a_misspelt_option_is_annotated(options: tuple[str, str], text: str, tmp_path: Path) -> None:
+    write_kernel(tmp_path)
+    code, said = run(tmp_path, "k.py", "--ci", *options, GITHUB_ACTIONS="true")
+    lines = [line for line in said.splitlines() if line.startswith("::error ")]
+    assert (code, len(lines)) == (2, 1), said
+    assert lines[0].partition("::error ")[2].partition("::")[2].startswith(text), said
+    for quiet in (run(tmp_path, "k.py", "--ci", *options), run(tmp_path, "k.py", *options, GITHUB_ACTIONS="true")):
+        assert (quiet[0], "::error" in quiet[1]) == (2, False), quiet[1]
