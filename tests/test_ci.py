@@ -110,6 +110,12 @@ def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pyte
     write_kernel(tmp_path)
     waivers, own = tmp_path.parent / f"{tmp_path.name}-waivers.toml", tmp_path / "junit.xml"
     waivers.write_text("", "utf-8")
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    for name in ("file", "linked"):
+        (outside / name).write_text("0", "utf-8")
+    for link, to in (("loop", "loop"), ("nowhere", "none"), ("folder", outside), ("again", tmp_path), ("link", outside / "linked")):
+        (tmp_path / link).symlink_to(to)
 
     def digest(**options: object) -> tuple[str, str]:
         memory = open_memory(["k.py"], options, [waivers], [own])
@@ -124,6 +130,8 @@ def test_the_digest_sees_every_file_and_option(tmp_path: Path, monkeypatch: pyte
         lambda: (tmp_path / "helper.py").write_text(WRONG, "utf-8"),
         lambda: waivers.write_text("level = 'full'", "utf-8"),
         lambda: (tmp_path / "new.cu").rename(tmp_path / "other.cu"),
+        lambda: (outside / "file").write_text("1", "utf-8"),
+        lambda: (outside / "linked").write_text("1", "utf-8"),
         lambda: monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7"),
         lambda: monkeypatch.setenv("MY_KERNEL_BACKEND", "fast"),
     ):
@@ -333,3 +341,23 @@ def test_shards_are_the_whole(tmp_path: Path) -> None:
     assert (code, "shard 4/4 is empty; use fewer shards" in " ".join(said.split())) == (2, True), said
     assert (tmp_path / "mxspec-junit-4.xml").exists()
     assert run(tmp_path, "k.py", "--shard", "3/2")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--fromat", "mxfp4"), "No such option '--fromat'. Did you mean '--format'?"),
+        (("--format", "mxpf4"), "Invalid value for '--format': 'mxpf4' is no block format; did you mean mxfp4"),
+        (("--profile", "mx-flor"), "unknown profile 'mx-flor'; "),
+        (("--only", " "), "--only is empty; "),
+    ],
+    ids=str,
+)
+def test_a_misspelt_option_is_annotated(options: tuple[str, str], text: str, tmp_path: Path) -> None:
+    write_kernel(tmp_path)
+    code, said = run(tmp_path, "k.py", "--ci", *options, GITHUB_ACTIONS="true")
+    lines = [line for line in said.splitlines() if line.startswith("::error ")]
+    assert (code, len(lines)) == (2, 1), said
+    assert lines[0].partition("::error ")[2].partition("::")[2].startswith(text), said
+    for quiet in (run(tmp_path, "k.py", "--ci", *options), run(tmp_path, "k.py", *options, GITHUB_ACTIONS="true")):
+        assert (quiet[0], "::error" in quiet[1]) == (2, False), quiet[1]

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.counterexample.replay import find_cases
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.render.terminal import failure_text
+from mxspec_conformance.render.view import view_deviation
 
 FIVE = str(Path(__file__).parent / "targets" / "five_lines.py")
 AWAY = str(Path(__file__).parent / "targets" / "five_lines_away.py")
@@ -70,3 +72,22 @@ def test_a_product_is_refused_with_the_way_to_see_it(name: str) -> None:
     assert code == 2
     assert "Nor are calls of matmul" in text
     assert "mxspec explain RESULT.json" in text
+
+
+def test_what_has_no_answer_is_not_shown_as_one(tmp_path: Path) -> None:
+    """Neither by `show` nor in a report: inputs alone, and what came instead."""
+    file = tmp_path / "lost.py"
+    file.write_text(
+        'NAME, VERSION, FORMATS = "lost", "1", ["mxfp4"]\ndef quantize(x, fmt):\n    raise RuntimeError("the card is lost")\n', "ascii"
+    )
+    code, text = run("underflow-e0-p-191e579833", "--against", str(file), "--in-process")
+    assert code == 1
+    assert "  mx-floor\n" in text  # no column follows
+    assert text.index("the card is lost") < text.index("code 0 ")
+    requirement = next(r for r in check(str(file), in_process=True, quick=True, data=[]).requirements if r.first is not None)
+    text = failure_text(requirement)
+    assert "returned: error: RuntimeError: the card is lost" in text
+    assert " expected " not in text
+    seen = view_deviation(requirement, "")
+    assert (seen.lanes, dict(seen.facts)["returned answer"]) == ((), "error: RuntimeError: the card is lost")
+    assert dict(seen.facts)["input"].startswith("lane 0 0x")

@@ -37,12 +37,13 @@ def explain_difference(
     got_codes: Sequence[int] | npt.NDArray[np.uint8],
     *,
     amax: Real | None = None,
+    guess: bool = True,
 ) -> tuple[str, ...]:
     """Where a returned block parts from a profile, in sentences; none where every bit is the profile's.
 
     The scale has a sentence, and so has each of the first wrong lanes. Codes are judged under the returned
     scale, so that a wrong scale is reported once. Where a simple mistake would give what was returned, the
-    sentence ends in "as if ...".
+    sentence ends in "as if ..."; without `guess` it does not, for one block shows less than many.
 
     Raises ValueError for another number of codes than k, and as `explain_block` does.
     """
@@ -56,19 +57,19 @@ def explain_difference(
     sentences: list[str] = []
     under = e
     if got_scale != e.scale.code:
-        sentences.append(_scale_sentence(e, got_scale))
+        sentences.append(_scale_sentence(e, got_scale, guess=guess))
         if got_scale >= block.scale.code_count:
             return tuple(sentences)
         under = _under_scale(e, got_scale, amax)
     wrong = [lane for lane, code in zip(under.lanes, got, strict=True) if lane.code != code]
     if sentences:
         sentences.append(_codes_sentence(e, under, got, amax))
-    lanes = [_lane_sentence(under, lane, got[lane.lane]) for lane in wrong[:_MOST_LANES]]
+    lanes = [_lane_sentence(under, lane, got[lane.lane], guess=guess) for lane in wrong[:_MOST_LANES]]
     if not sentences or not _fits_another_scale(e, got_scale, got, amax):
         sentences += lanes
         if len(wrong) > _MOST_LANES:
-            sentences.append(_rest_sentence(under, wrong, got))
-        mistakes = " or ".join(_matching_mistakes(under, got)[:2]) if wrong else ""
+            sentences.append(_rest_sentence(under, wrong, got, guess=guess))
+        mistakes = " or ".join(_matching_mistakes(under, got)[:2]) if wrong and guess else ""
         if mistakes and (len(wrong) > 1 or mistakes not in lanes[0]):
             sentences.append(f"every code is as if {mistakes}")
     return tuple(sentences)
@@ -87,7 +88,7 @@ def _block_of(e: BlockExplanation) -> npt.NDArray[np.float32]:
 # The scale
 
 
-def _scale_sentence(e: BlockExplanation, got: int) -> str:
+def _scale_sentence(e: BlockExplanation, got: int, *, guess: bool) -> str:
     scale = e.format.scale
     words = f"scale: {candidate_words(e)}; returned {got:02x}"
     if got >= scale.code_count:
@@ -98,7 +99,7 @@ def _scale_sentence(e: BlockExplanation, got: int) -> str:
         steps = got - e.scale.code
         count = "one step" if abs(steps) == 1 else f"{abs(steps)} steps"
         words += f", {count} {'higher' if steps > 0 else 'lower'}"
-    guesses = list(dict.fromkeys(guess for guess, code in _scale_mistakes(e) if code == got))
+    guesses = list(dict.fromkeys(mistake for mistake, code in _scale_mistakes(e) if code == got)) if guess else []
     return f"{words}: as if {' or '.join(guesses[:2])}" if guesses else words
 
 
@@ -203,20 +204,20 @@ def _fits_another_scale(e: BlockExplanation, got_scale: int, got: tuple[int, ...
     return ""
 
 
-def _lane_sentence(e: BlockExplanation, lane: LaneExplanation, got: int) -> str:
+def _lane_sentence(e: BlockExplanation, lane: LaneExplanation, got: int, *, guess: bool) -> str:
     words = f"lane {lane.lane}: {lane_words(e, lane)}; returned {code_text(got, e.format.element)}"
-    return f"{words}: {_guess_code(e, lane, got)}"
+    return f"{words}: {_name_code(e, lane, got, guess=guess)}"
 
 
-def _rest_sentence(e: BlockExplanation, wrong: Sequence[LaneExplanation], got: Sequence[int]) -> str:
+def _rest_sentence(e: BlockExplanation, wrong: Sequence[LaneExplanation], got: Sequence[int], *, guess: bool) -> str:
     rest = wrong[_MOST_LANES:]
-    guesses = {_guess_code(e, lane, got[lane.lane]) for lane in wrong}
+    names = {_name_code(e, lane, got[lane.lane], guess=guess) for lane in wrong}
     words = f"{len(rest)} more wrong {'lane' if len(rest) == 1 else 'lanes'}, from lane {rest[0].lane} on"
-    return words + (f"; all {len(wrong)}: {guesses.pop()}" if len(guesses) == 1 else "")
+    return words + (f"; all {len(wrong)}: {names.pop()}" if len(names) == 1 else "")
 
 
-def _guess_code(e: BlockExplanation, lane: LaneExplanation, got: int) -> str:
-    """The simple mistake that gives the returned code instead of the profile's, or how far off it is."""
+def _name_code(e: BlockExplanation, lane: LaneExplanation, got: int, *, guess: bool) -> str:
+    """The simple mistake that gives the returned code instead of the profile's, or how far off it is: without `guess` always that."""
     element = e.format.element
     if got >= element.code_count:
         return f"more than the {element.bits} bits of {element.name}; are the codes packed?"
@@ -230,7 +231,7 @@ def _guess_code(e: BlockExplanation, lane: LaneExplanation, got: int) -> str:
         return "zero with the other sign" if magnitude == 0 else "the sign is wrong"
     if sign != due_sign and 0 not in (magnitude, due):
         return "the sign is wrong, and the magnitude too"
-    mistake = _rounding_mistake(e, lane, magnitude)
+    mistake = _rounding_mistake(e, lane, magnitude) if guess else ""
     if mistake:
         return f"as if {mistake}"
     if magnitude == 0:

@@ -438,6 +438,22 @@ def test_a_cause_is_named(name: str) -> None:
         assert words in result.deviations[0]
 
 
+def slightly_large(x: Array, fmt: str) -> Answer:
+    """Quotients one unit in the last place too large, so that ties and what lies just below go up: of ties alone one block shows no more."""
+    scales = ((np.abs(x).reshape(len(x), -1, 32).max(axis=-1).view(np.uint32) >> 23).clip(2) - 2).astype(np.uint8)
+    quotients = np.abs(x) / np.repeat(np.ldexp(np.float32(1), scales.astype(int) - 127), 32, axis=-1)
+    codes = np.searchsorted([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5], np.nextafter(quotients, np.float32(np.inf)), side="right")
+    return (codes | np.signbit(x) << 3).astype(np.uint8), scales
+
+
+def test_no_guess_at_one_block_stands_beside_a_cause_of_all() -> None:
+    report = check(make(["mxfp4"], quantize=slightly_large), quick=True, data=[])
+    assert "as if x / scale came out slightly too large" in report.formats[0].deviations[0]
+    steps = [step for r in report.requirements if r.first is not None for step in r.first.steps]
+    assert any(step.endswith(": one code away from zero") for step in steps)
+    assert not any("as if" in step for step in steps), steps
+
+
 def late_rows_nan(x: Array, fmt: str) -> Answer:
     codes, scales = right(x, fmt)
     scales[200:] = 0xFF

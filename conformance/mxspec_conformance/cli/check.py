@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,31 @@ if TYPE_CHECKING:
     from mxspec_conformance.cli.ci import Memory
 
 
-@click.command(cls=FileCommand)
+class CheckCommand(FileCommand):
+    """With `--ci` errors in the options, and whatever else ends the command early, are annotations on GitHub too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options."""
+        with _annotating("--ci" in args):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _annotating(ctx.params["ci"]):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _annotating(ci: bool) -> Iterator[None]:
+    try:
+        yield
+    except (click.UsageError, TargetError, ValueError, ImportError) as error:
+        if ci:  # on stderr: stdout may be a document
+            _annotate([], [""], [error.format_message() if isinstance(error, click.UsageError) else str(error)], None, err=True)
+        raise
+
+
+@click.command(cls=CheckCommand)
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", type=TARGET)
 @click.option(
     "--profile", help="Judge against this profile; default: the claimed one, or the nearest normative one, which 'nearest' requests."
@@ -151,7 +176,7 @@ def check(
     total_timeout = total_timeout or (300.0 if ci and quick else TOTAL_SECONDS)
     give_up = partial(_give_up, targets=targets, junit=junit if ci else None, waiver_file=waiver_file, err=str(json_file) == "-")
     if missing_calls is not None and (len(targets) != 1 or not targets[0].endswith(RESULTS_SUFFIXES)):
-        fail("--missing-calls takes exactly one results file; other targets are called directly")
+        give_up(["--missing-calls takes exactly one results file; other targets are called directly"])
     try:
         waivers = [] if waiver_file is None else read_waivers(waiver_file)
         listed = None if baseline_file is None else read_list(baseline_file)
@@ -159,11 +184,11 @@ def check(
     except (WaiverError, BaselineError) as error:
         give_up([str(error)])
     if new_waivers is not None and new_waivers.exists() and new_waivers.stat().st_size:
-        fail(f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file")
+        give_up([f"--write-waivers {new_waivers} exists, and the reasons in it would be lost; name a new file"])
     if len(targets) > 1 and (listed is not None or new_baseline is not None):
-        fail("a list of ids is of one target; run `mxspec check` for each, with a list of its own")
+        give_up(["a list of ids is of one target; run `mxspec check` for each, with a list of its own"])
     if not all(map(str.strip, globs)):
-        fail("--only is empty; name requirements, such as 'quantize/mxfp4/*', or leave it out to judge all")
+        give_up(["--only is empty; name requirements, such as 'quantize/mxfp4/*', or leave it out to judge all"])
     only, partial_run = " ".join(globs) or None, bool(globs or formats or shard != (1, 1))
     reports: list[Report] = []
     lost: list[str] = []
@@ -242,14 +267,14 @@ def check(
             try:
                 new_list = render_list(report, new_baseline, partial=partial_run)
             except BaselineError as error:
-                fail(str(error))
+                give_up([str(error)])
         if listed is not None:
             apply_list(report, listed, partial=partial_run, file=str(baseline_file))
         elif earlier is not None and baseline_file is not None:
             try:
                 apply_baseline(report, earlier, baseline_file)
             except BaselineError as error:
-                fail(str(error))
+                give_up([str(error)])
         lost += list_not_judged(report, formats, whole=ci and not globs, nearest=ci and profile is None)
     contents = {} if new_waivers is None or new_text is None else {new_waivers: new_text.encode("utf-8")}
     if new_baseline is not None:

@@ -158,9 +158,9 @@ def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequen
 
     def digest() -> str:
         found = hashlib.sha256(f"{name}{known}".encode("utf-8", "surrogateescape"))
-        for piece in _list_installed():
-            found.update(piece)
-        for path in _list_files((*roots, *_list_programs(targets), *read), {p.resolve() for p in written}):
+        for record in _list_installed():
+            found.update(f"\0{record}".encode())
+        for path in _list_files((*roots, *_list_programs(targets), *read), {os.path.realpath(p) for p in written}):
             found.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _digest_file(path).encode("ascii"))
         return found.hexdigest()
 
@@ -169,8 +169,8 @@ def open_memory(targets: Sequence[str], options: Mapping[str, Any], read: Sequen
     return memory
 
 
-def _digest_file(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest_file(path: str | Path) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _list_variables() -> list[tuple[str, str]]:
@@ -214,35 +214,54 @@ def _list_sources() -> Iterator[Path]:
             yield Path(unquote(urlsplit(origin["url"]).path))
 
 
-def _list_installed() -> Iterator[bytes]:
-    """What is installed: the records of all distributions, which hold a digest of each file."""
-    for each in sorted(distributions(), key=lambda d: str(d.locate_file("")) + str(d.metadata["Name"])):
-        yield f"\0{each.metadata['Name']} {each.version}\0{each.read_text('RECORD') or ''}".encode()
+def _list_installed() -> list[str]:
+    """What is installed: the records of all distributions, which name them and hold a digest of each file."""
+    return sorted(each.read_text("RECORD") or f"{each.metadata['Name']} {each.version}" for each in distributions())
 
 
-def _list_files(roots: Sequence[Path], written: set[Path]) -> Iterator[Path]:
-    """The regular files under some roots in a fixed order, each once.
+def _list_files(roots: Sequence[Path], written: set[str]) -> Iterator[str]:
+    """The regular files at or under some roots in a fixed order, each once.
 
     Raises _TooMuch.
     """
-    seen: set[Path] = set()
-    size = 0
+    seen: set[str] = set()
+    total = 0
     for root in roots:
-        for folder, below, names in os.walk(root, followlinks=True) if root.is_dir() else [(str(root.parent), [], [root.name])]:
-            here = Path(folder).resolve()
-            if here in seen and root.is_dir():
-                below.clear()
+        alone = [(os.path.realpath(root), str(root), root.stat().st_size)] if root.is_file() else []
+        for real, path, size in chain(alone, _walk(root, seen)):
+            if real in written or real in seen:
                 continue
-            seen.add(here)
-            below[:] = sorted(n for n in below if n not in _SKIPPED and not Path(folder, n, "pyvenv.cfg").exists())
-            for path in (Path(folder, name) for name in sorted(names)):
-                if path.resolve() in written or path.resolve() in seen or not path.is_file():
-                    continue
-                seen.add(path.resolve())
-                size += path.stat().st_size
-                if len(seen) > MAX_FILES or size > MAX_BYTES:
-                    raise _TooMuch(f"{root} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB")
-                yield path
+            seen.add(real)
+            total += size
+            if len(seen) > MAX_FILES or total > MAX_BYTES:
+                raise _TooMuch(f"{root} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB")
+            yield path
+
+
+def _walk(root: Path, seen: set[str]) -> Iterator[tuple[str, str, int]]:
+    """The regular files under a folder that is not in `seen`: where each really is, its path, its size.
+
+    Texts, not paths: of thousands they take a third of the time.
+    """
+    folders = [str(root)]
+    while folders:
+        folder = folders.pop()
+        here = os.path.realpath(folder)
+        if here in seen:
+            continue
+        seen.add(here)
+        try:
+            with os.scandir(folder) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError:  # no folder, or one that nobody here reads
+            continue
+        for entry in entries:
+            link = Path(entry.path) if entry.is_symlink() else None  # which may lead to itself
+            found = link or entry
+            if found.is_file():
+                yield os.path.realpath(entry.path) if link else f"{here}/{entry.name}", entry.path, found.stat().st_size
+            elif found.is_dir() and entry.name not in _SKIPPED and not Path(entry.path, "pyvenv.cfg").exists():
+                folders.append(entry.path)
 
 
 def list_annotations(reports: Sequence[Report], targets: Sequence[str], lost: Sequence[str], waivers: Path | None) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +18,7 @@ from mxspec_vectors.files import write_file
 from mxspec_vectors.reading import read_json
 
 if TYPE_CHECKING:
-    from mxspec_conformance.counterexample.replay import FoundCase
+    from mxspec_conformance.counterexample.replay import FoundCase, Replayed
     from mxspec_conformance.targets.sessions import TargetSession
 
 
@@ -70,22 +71,30 @@ def show(
         console.print(Text(f"{one.operation}/{one.format}/{one.topic}  {one.id}", style="bold"))
         for key, value in one.facts.items():
             console.print(Text(f"  {key}: {value}"))
+        lost = one.differs and not one.has_answer
+        if lost:  # what came instead of an answer, before its input
+            _print_notes(one, console)
         if one.rows:
             table = Table(box=None, pad_edge=False, header_style="bold")
-            for column in ("", "input", f"{one.profile}", *(["returned"] if session is not None else [])):
+            for column in ("", "input", f"{one.profile}", *(["returned"] if one.has_answer else [])):
                 table.add_column(column, no_wrap=True)
             for row in one.rows:
-                style = "bold red" if session is not None and row[-1] and row[-1] != row[2] else ""
-                table.add_row(*row[:3], *([Text(row[3], style=style)] if session is not None else []))
+                style = "bold red" if row[-1] and row[-1] != row[2] else ""
+                table.add_row(*row[:3], *([Text(row[3], style=style)] if one.has_answer else []))
             console.print(table)
-        for line in one.notes:
-            console.print(Text(f"  {line}"))
+        if not lost:
+            _print_notes(one, console)
         console.print()
     if out is not None:
         write_file(out, npy_bytes(replayed[0].input))
         console.print(f"{out}: {replayed[0].input.dtype} {list(replayed[0].input.shape)}")
     if any(one.differs for one in replayed):
         raise click.exceptions.Exit(1)
+
+
+def _print_notes(one: Replayed, console: Console) -> None:
+    for line in one.notes:
+        console.print(Text(f"  {line}"))
 
 
 def _find_judged(found: FoundCase, session: TargetSession | None) -> str | None:

@@ -122,13 +122,18 @@ def _expected(x: npt.NDArray[np.float32], case: QuantizeCase, fmt: BlockFormat, 
     return int(t.scales.reshape(-1)[0]), t.codes
 
 
-def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True) -> Failure:
-    """A failing quantize case with its steps, its neighbours among profiles and a snippet."""
+def draw_failure(
+    session: TargetSession, seen: Observed, fmt: BlockFormat, profile: Profile, fails: Fails = lambda _: True, *, guess: bool = False
+) -> Failure:
+    """A failing quantize case with its steps, its neighbours among profiles and a snippet.
+
+    guess: whether steps say as if what each code came out: where nothing is known that explains more than one block.
+    """
     small = shrink_block(session, seen, fmt, profile, fails)
     case = small.case
     also = sorted(equal_profiles(seen, fmt, signs=True) - {profile.id})
     if not case.is_row:
-        return replace(_draw_tensor(small, fmt, profile), also=also)
+        return replace(_draw_tensor(small, fmt, profile, guess=guess), also=also)
     want_scale, want_codes = _expected(case.x, case, fmt, profile)
     got_scale, got_codes = int(small.scales.reshape(-1)[0]), small.codes.reshape(-1)
     lanes = [i for i in range(fmt.k) if case.x[0, i] != 0 or want_codes[0, i] != got_codes[i]]
@@ -142,13 +147,13 @@ def draw_failure(session: TargetSession, seen: Observed, fmt: BlockFormat, profi
         },
         expected={"scale": f"{want_scale:02x}", "codes": {f"lane {i}": f"{int(want_codes[0, i]):02x}" for i in lanes}},
         returned={"scale": f"{got_scale:02x}", "codes": {f"lane {i}": f"{int(got_codes[i]):02x}" for i in lanes}},
-        steps=explain_steps(case, fmt, profile, got_scale, got_codes),
+        steps=explain_steps(case, fmt, profile, got_scale, got_codes, guess=guess),
         also=also,
         snippet=make_snippet(case, fmt, profile, want_scale),
     )
 
 
-def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
+def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile, *, guess: bool) -> Failure:
     """A failing case of several blocks: the first block that differs, with its place, and what the others have in common."""
     case = seen.case
     scale = native_scale(profile, case.tensor)
@@ -170,7 +175,7 @@ def _draw_tensor(seen: Observed, fmt: BlockFormat, profile: Profile) -> Failure:
     one = replace(case, x=np.ascontiguousarray(x[first : first + 1], np.float32), axis=-1, pad=False, block=None)
     if case.block is None:
         try:
-            steps += explain_steps(one, fmt, profile, int(got_scales[first]), got[first])
+            steps += explain_steps(one, fmt, profile, int(got_scales[first]), got[first], guess=guess)
         except ValueError as error:
             steps.append(str(error))
     return Failure(
@@ -206,10 +211,12 @@ def find_order(want: npt.NDArray[np.uint8], got: npt.NDArray[np.uint8]) -> Order
     return Order.TRANSPOSED if any((order == flat).all() for order in orders) else Order.OTHER
 
 
-def explain_steps(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8]) -> list[str]:
+def explain_steps(
+    case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int, got_codes: npt.NDArray[np.uint8], *, guess: bool = False
+) -> list[str]:
     """The step of arithmetic at which the answer parts from the profile."""
     scale = native_scale(profile, case.tensor)
-    return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8)))
+    return list(explain_difference(case.x.reshape(-1), fmt, profile, scale, got_scale, np.asarray(got_codes, np.uint8), guess=guess))
 
 
 def explain_scale(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_scale: int) -> list[str]:
@@ -219,7 +226,7 @@ def explain_scale(case: QuantizeCase, fmt: BlockFormat, profile: Profile, got_sc
     with np.errstate(all="ignore"):
         codes = encode_given_scale(case.x, usable, fmt, profile, steps, bindings)[0]
     try:
-        return explain_steps(case, fmt, profile, got_scale, codes.reshape(-1))[:1]
+        return explain_steps(case, fmt, profile, got_scale, codes.reshape(-1), guess=True)[:1]
     except ValueError:
         return []
 
@@ -313,11 +320,11 @@ def fit_call(function: str, arguments: list[str]) -> list[str]:
 
 def first_failure(
     session: TargetSession, seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, labels: Collection[str],
-    fails: Fails = lambda _: True,
+    fails: Fails = lambda _: True, *, guess: bool = False,
 ) -> Failure | None:  # fmt: skip
     """The smallest of the failing cases with these labels; None where there is none that is a block.
 
-    fails: whether a smaller case still fails the requirement that is shown.
+    fails: whether a smaller case still fails the requirement that is shown. guess: as in `draw_failure`.
     """
     smallest = pick_smallest(seen, labels)
     if smallest is None:
@@ -326,4 +333,4 @@ def first_failure(
         bind_profile(profile, smallest.case.tensor)
     except ValueError:
         return None
-    return draw_failure(session, smallest, fmt, profile, fails)
+    return draw_failure(session, smallest, fmt, profile, fails, guess=guess)

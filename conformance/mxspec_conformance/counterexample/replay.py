@@ -86,6 +86,8 @@ class Replayed:
     rows: list[tuple[str, str, str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     differs: bool = False
+    #: Whether the target was called, and gave an answer that can be compared.
+    has_answer: bool = False
 
 
 def find_cases(name: str) -> list[FoundCase]:
@@ -159,11 +161,13 @@ def _call(replayed: Replayed, session: TargetSession | None, function: str, *arg
     if session is None:
         return None
     try:
-        return session.call(function, *args, **kwargs)
+        answer = session.call(function, *args, **kwargs)
     except CallError as failure:
         replayed.notes += [f"{failure.kind.value}: {failure}", *failure.detail.splitlines()[-6:]]
         replayed.differs = True
         return None
+    replayed.has_answer = True
+    return answer
 
 
 def _name_dtype(found: FoundCase) -> str:
@@ -313,7 +317,7 @@ def _replay_layout(found: FoundCase, profile: str | None, session: TargetSession
     got = None if function is None else _call(shown, session, function, *reversed(case.parts), layout.name)
     if got is not None and got.size != case.data.size:
         shown.notes.append(f"{got.size} bytes came back; {case.data.size} were expected")
-        shown.differs, got = True, None
+        shown.differs, shown.has_answer, got = True, False, None
     for i, (byte, mask) in enumerate(zip(case.data.tolist(), case.mask.tolist(), strict=True)):
         differs = got is not None and bool((int(got[i]) ^ byte) & mask)
         shown.differs |= differs

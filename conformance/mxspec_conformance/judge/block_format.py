@@ -85,7 +85,7 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
             return None
         return show_among_vectors(session, observations.answered, one, block, judged)
 
-    def first(tally: Tally) -> Failure | None:
+    def first(tally: Tally, *, guess: bool) -> Failure | None:
         is_block = tally.operation == "quantize"
         case = None
         if is_block and tally.failing:
@@ -94,7 +94,8 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
             fails = partial(fails_topic, topic=tally.topic, fmt=block, profile=judged)
             # A case of the vectors rather than a block that was made.
             drawn_of = (
-                first_failure(session, seen, block, judged, tally.failing, fails) for seen in (observations.answered, observations.made)
+                first_failure(session, seen, block, judged, tally.failing, fails, guess=guess)
+                for seen in (observations.answered, observations.made)
             )
             case = next(filter(None, drawn_of), None)
         failure = case or drawn.get(tally.id) or (None if tally.show is None else tally.show())
@@ -106,8 +107,10 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
             failure = failure.as_seen if small is None else _add_step(small, failure)
         return failure
 
-    def silent(tally: Tally) -> Failure | None:
-        return None
+    later: list[Tally] = []
+
+    def put_off(tally: Tally) -> None:
+        later.append(tally)
 
     def reason(tally: Tally) -> Explanation | None:
         """What explains the format, or else the tensor scale or a decoder alone, which have arithmetic of their own."""
@@ -118,9 +121,7 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
     described = run.described
     # What answers nothing at all refuses nothing in particular.
     refuses = bool(observations.answered) and not described
-    requirements = [
-        judge_tally(t, reason(t), first if wanted.fits(t.id) else silent, described=described, may_refuse=refuses) for t in tallies
-    ]
+    requirements = [judge_tally(t, reason(t), put_off, described=described, may_refuse=refuses) for t in tallies]
     chosen = "asked" if asked else "claimed" if profile else "nearest"
     search = _excuse_search(observations, judged, requirements) if excusable else None
     report.requirements += requirements
@@ -147,6 +148,9 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
         open_cases=_count_open(observations, judged, tallies, requirements),
     )
     describe_departures(session, observations, judged, tallies, requirements, search, result)
+    of_id = {r.id: r for r in requirements}
+    for tally in later:  # where all blocks have a cause, one block's guess may contradict it
+        of_id[tally.id].first = first(tally, guess=not result.causes) if wanted.fits(tally.id) else None
     if observations.answered:
         result.impact = measure_impact(session, block, judged, data)
     report.formats.append(result)

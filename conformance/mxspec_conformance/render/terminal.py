@@ -154,14 +154,15 @@ def failure_panel(requirement: Requirement, *, brief: bool = False, code: bool =
         for lane in lanes:
             want, got = wanted.get(lane, ""), returned.get(lane, "")
             rows.append((lane.removeprefix("lane "), given[lane], want, _marked(got, want)))
-        lines.append(_lay_lanes(rows))
+        answered = "answer" not in failure.returned
+        if not answered:
+            lines.append(Text(f"  returned: {failure.returned['answer']}", style="bold red"))
+        lines.append(_lay_lanes(rows, ("  lane", "input", "expected", "returned")[: 4 if answered else 2]))
         if len(given) > len(lanes):
             lines.append(Text(f"  ... and {len(given) - len(lanes)} more lanes (see --json)"))
         for key, value in failure.given.items():
             if key not in ("x", "other lanes"):
                 lines.append(Text(f"  {key}: {_plain(value)}"))
-        if "answer" in failure.returned:
-            lines.append(Text(f"  returned: {failure.returned['answer']}", style="bold red"))
     else:
         facts = Table(box=None, pad_edge=False, show_header=False)
         for key, value in failure.given.items():
@@ -182,13 +183,13 @@ def failure_panel(requirement: Requirement, *, brief: bool = False, code: bool =
     return Group(*lines, Text(""))
 
 
-def _lay_lanes(rows: Sequence[tuple[str, str, str, Text]]) -> Table:
+def _lay_lanes(rows: Sequence[tuple[str, str, str, Text]], columns: Sequence[str]) -> Table:
     """A table of lanes, indented, whose bits are whole on a narrow terminal, too: no padding, which would cut its lines."""
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(("  lane", "input", "expected", "returned")):
+    for i, column in enumerate(columns):
         grid.add_column(column, no_wrap=True, min_width=max([len(column), *(len(row[i]) + 2 * (i == 0) for row in rows)]))
-    for lane, given, expected, returned in rows:
-        grid.add_row(f"  {lane}", given, expected, returned)
+    for row in rows:
+        grid.add_row(f"  {row[0]}", *row[1 : len(columns)])
     return grid
 
 

@@ -34,6 +34,8 @@ MARKS: dict[str, str] = {
 
 #: Lanes of a block that are drawn; the rest is counted.
 MAX_LANES = 16
+#: Lanes that are named where there is no answer.
+_FEW_LANES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,9 @@ def view_deviation(requirement: Requirement, prefix: str, most: int = MAX_LANES,
     more = 0
     if failure is not None:
         given = failure.given.get("x")
-        if isinstance(given, dict):
+        if isinstance(given, dict) and "answer" in failure.returned:  # of codes nothing is known
+            facts.append(("input", ", ".join(f"{label} {given[label]}" for label in pick_lanes(failure, _FEW_LANES))))
+        elif isinstance(given, dict):
             more = max(0, len(given) - most)
             lanes = _view_lanes(requirement, {label: given[label] for label in pick_lanes(failure, most)})
         for key, value in failure.given.items():
