@@ -36,13 +36,14 @@ RUNS = (
     ("humming-int", "gptq", "METHOD", "gptq"), ("humming-int", "int8", "METHOD", "int8"), ("mslk-fp8-block", "slow", "ACCUMULATE", "slow"),
     ("mslk-fp8-block", "first", "TILES", "first"), ("sglang-act-quant", "ue8m0", "SCALE", "ue8m0"),
     ("sglang-fp8-product", "split", "SPLIT_K", "4"), ("sglang-mxfp8", "tiles", "PLACES", "tiles"),
-    ("tokenspeed-mxfp4", "hopper", "ORDER", "hopper"), ("torch-scaled-grouped", "fast", "FAST", "1"), ("torch-scaled-rows", "fast", "FAST", "1"),
+    ("tokenspeed-mxfp4", "hopper", "ORDER", "hopper"), ("tokenspeed-mxfp4", "hopper-64", "ORDER", "hopper-64"),
+    ("torch-scaled-grouped", "fast", "FAST", "1"), ("torch-scaled-rows", "fast", "FAST", "1"),
     ("torchao-fp8-groups", "training", "FOR", "training"), ("vllm-awq", "dequantize", "BY", "dequantize"),
     ("vllm-fp8-groups", "columns", "ORDER", "columns"), ("vllm-silu-mul", "ue8m0", "SCALE", "ue8m0"),
 )  # fmt: skip
 VARIABLES = {f"{example}-{word}": (variable, value) for example, word, variable, value in RUNS}
 #: Examples that no card has judged to the end yet.
-WAITING = ("gptqmodel-marlin-nvfp4", "humming-int-int8", "humming-moe")
+WAITING = ("gptqmodel-marlin-nvfp4", "humming-int-int8", "humming-moe", "tokenspeed-mxfp4-hopper-64")
 #: Examples that take minutes otherwise: judged at the quick level.
 SLOW = ("humming-fp8", "humming-fp8-mx", "pychop-mx", "tt-lang-mxfp4")
 #: Ids of failing calls that are kept.

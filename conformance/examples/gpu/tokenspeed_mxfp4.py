@@ -25,8 +25,8 @@ ORDER = os.environ.get("ORDER", "strided")
 NAME, VERSION = f"tokenspeed-mxfp4-{ORDER}", version("tokenspeed-triton-kernels")
 ARRAYS, DEVICE, OUT_DTYPES = "torch", "cuda", ["bfloat16"]
 OPERANDS = {"a": "bfloat16", "b": "mxfp4/nibble-low"}
-if ORDER == "hopper":
-    PRODUCT_SHAPES = {"n": 2}  # its layout packs two columns
+if ORDER != "strided":
+    PRODUCT_SHAPES = {"n": 2, "k": 64 if ORDER == "hopper-64" else 1}  # the layout packs two columns, in tiles of 64 along k
 
 
 def prepare(b):
