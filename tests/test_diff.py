@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,11 @@ from mxspec_conformance.cli.main import main
 from mxspec_conformance.identification.diff import diff_format, diff_product
 from mxspec_conformance.targets.operands import parse_product
 from mxspec_conformance.transports.in_process import InProcessSession
+from mxspec_conformance.transports.library import header_path
 from mxspec_conformance.transports.opening import open_target
+
+from tests.test_transports_products import CC, GEMV
+from tests.transports import EXAMPLES
 
 FILE = """
 import mxspec
@@ -112,3 +117,17 @@ def test_products_are_compared() -> None:
     assert 0 < differ < compared
     assert result.notes[0].startswith(f"of {differ} calls that differ {differ} and 0 are right in float32 additions")
     assert "m x n x k = 3 x " in result.notes[1]
+    assert result.notes[2].startswith("by requirement: ")
+
+
+@pytest.mark.skipif(CC is None, reason="a C compiler is needed")
+def test_two_builds_of_a_product_differ_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    builds = [tmp_path / f"libmykernel_{number}.so" for number in (1, 2)]
+    for build, mistake in zip(builds, ([], ["-DBROKEN_NEXT_SCALE"]), strict=True):
+        line = [str(CC), "-shared", "-fPIC", "-O2", "-I", str(header_path().parent), *mistake, str(GEMV), "-o", str(build), "-lm"]
+        subprocess.run(line, check=True)
+    run = CliRunner().invoke(main, ["diff", *map(str, builds)])
+    assert run.exit_code == 1
+    page = (EXAMPLES.parents[1] / "docs" / "identify.md").read_text("utf-8")
+    assert f"```\n{run.output}```" in page

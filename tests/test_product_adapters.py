@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,14 @@ def test_every_example_has_a_committed_result_and_its_rows(name: str) -> None:
         document = json.loads(path.read_text("ascii"))
         assert document["about"] == find_about(path.stem)
         assert (ROOT / document["file"]).exists()
+
+
+def test_every_release_that_a_card_judged_has_its_digest() -> None:
+    rows = re.findall(r"^\| \S+ \| (\S+) \| `\S+` \| `([0-9a-f]{64})` \|$", (FOLDERS["gpu"] / "README.md").read_text("utf-8"), re.M)
+    judged = {json.loads(path.read_text("ascii"))["check"]["target"]["version"] for path in FOLDERS["gpu"].glob("*.json")}
+    # DeepGEMM, torch and Triton were no releases of an index.
+    assert judged - {"2.6.1", "2.11.0+cu130", "3.6.0"} == {version for version, _ in rows}
+    assert len({digest for _, digest in rows}) == len(rows)
 
 
 def test_a_finding_of_a_variant_names_its_variables() -> None:

@@ -12,8 +12,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mxspec_conformance import check
 from mxspec_conformance.judge.products.naming import find_rule
-from mxspec_lab.products.kernels import OUTPUTS, element_table, finish_float32, scale_table
+from mxspec_lab.products.kernels import OUTPUTS, Kernel, KernelTarget, element_table, finish_float32, scale_table
 from mxspec_lab.products.kinds import scatter
 
 from tests.judge.failing import list_failing
@@ -36,6 +37,7 @@ from tests.judge.product_target import (
     in_shape,
     multiply,
 )
+from tests.threads import wrapped_columns
 
 LAID = "mxfp4/nibble-low+128x4"
 
@@ -392,3 +394,13 @@ def test_a_rule_of_sizes_holds_for_all_wrong_calls_and_few_right_ones() -> None:
     both = find_rule(ask((33, 4, 40), (40, 40, 104)), right)
     assert both is not None
     assert all(map(both.holds, ask((33, 4, 40))))
+
+
+def test_what_a_known_mistake_does_not_explain_may_have_sizes_in_common() -> None:
+    both = Kernel(
+        name="two mistakes", product=(FP4, FP4), returned=wrapped_columns, scales=lambda t, _: np.where(np.isnan(t), np.inf, t), sides="b"
+    )
+    (found,) = check(KernelTarget(both), quick=True).formats
+    one, other = found.deviations
+    assert one == "the scale code FF of b is taken as infinity"
+    assert "other wrong calls are ones where n is more than 256" in other

@@ -36,7 +36,8 @@ RUNS = (
     ("humming-int", "gptq", "METHOD", "gptq"), ("humming-int", "int8", "METHOD", "int8"), ("mslk-fp8-block", "slow", "ACCUMULATE", "slow"),
     ("mslk-fp8-block", "first", "TILES", "first"), ("sglang-act-quant", "ue8m0", "SCALE", "ue8m0"),
     ("sglang-fp8-product", "split", "SPLIT_K", "4"), ("sglang-mxfp8", "tiles", "PLACES", "tiles"),
-    ("tokenspeed-mxfp4", "hopper", "ORDER", "hopper"), ("torch-scaled-grouped", "fast", "FAST", "1"), ("torch-scaled-rows", "fast", "FAST", "1"),
+    ("tokenspeed-mxfp4", "hopper", "ORDER", "hopper"), ("tokenspeed-mxfp4", "hopper-64", "ORDER", "hopper-64"),
+    ("torch-scaled-grouped", "fast", "FAST", "1"), ("torch-scaled-rows", "fast", "FAST", "1"),
     ("torchao-fp8-groups", "training", "FOR", "training"), ("vllm-awq", "dequantize", "BY", "dequantize"),
     ("vllm-fp8-groups", "columns", "ORDER", "columns"), ("vllm-silu-mul", "ue8m0", "SCALE", "ue8m0"),
 )  # fmt: skip

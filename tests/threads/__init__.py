@@ -112,6 +112,12 @@ def wrapped_columns(y: Array) -> Array:
     return y[:, np.arange(n) % max(-(-(n // 4) // 64) * 256, 256)]
 
 
+def without_half_tile(numbers: Array, _: int) -> Array:
+    """Odd rows without what k has beyond whole tiles of 64."""
+    whole = numbers.shape[1] // 64 * 64
+    return np.where((np.arange(len(numbers)) % 2 > 0)[:, None] & (np.arange(numbers.shape[1]) >= whole), 0, numbers)
+
+
 def no_bias_alpha(*given: Any) -> Array:
     """alpha counts where no bias is added."""
     total, scale, alpha, *rest = given
@@ -319,8 +325,11 @@ THREADS: tuple[Thread, ...] = (
         title="For one row of activations every group has the first group's scale and zero point", wrong="(n * (32 / group)) stands for (n * 32 / group), and 32 / 64 is 0.",
         **chosen(_zeros64, lambda m, n, k: m == 1, stored_scales=of_first, stored_offsets=of_first), fails=(f"matmul/{_Z64}/shape",), names="m is 1"),
     Thread(reference="triton-lang/triton#10385", date="2026-05-27", family=_P, operation="matmul", format="mxfp4", level=QUICK,
-        title="Columns beyond the packed width come again from the start", wrong="The packed width is n / 4, cut, and columns are counted modulo that.", differs="The mistake of the review of that change; the one that it mends is not told.",
+        title="Columns beyond the packed width come again from the start", wrong="The packed width is n / 4, cut, and columns are counted modulo that.", differs="The mistake of the review of that change; the one that it mends reads again what no output needs.",
         **pair(_mxfp4, returned=wrapped_columns), fails=("matmul/mxfp4@mxfp4/shape",), names="n is more than 256"),
+    Thread(reference="triton-lang/triton#10343", date="2026-05-21", family=_P, operation="matmul", format="mxfp4", level=QUICK,
+        title="Every second column lacks the last 32 of k in Hopper's layout", wrong="The layout pads k to whole tiles of 64, and loads end at k: the second half of a tile has the odd columns.",
+        **pair(_mxfp4, numbers=without_half_tile, sides="b"), fails=("matmul/mxfp4@mxfp4/shape",), names="k is no multiple of 64"),
     Thread(reference="NVIDIA/cutlass#3596", date="2026-09-08", family=_P, operation="matmul", format="fp8_e4m3-128-f32", level=QUICK,
         title="The second half of a tile's rows has the first half's scale as well", wrong="b's scales are multiplied by a's in place, and used again for the next 128 rows.",
         **rows_by_tiles((wave,)), fails=(f"matmul/{_ROWS}/shape",), names="m is more than 128"),

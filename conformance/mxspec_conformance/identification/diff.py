@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -176,10 +177,12 @@ def diff_product(first: TargetSession, second: TargetSession, product: Product) 
         a, b = min(differing, key=lambda pair: math.prod(pair[0].size))
         i, j = (int(n) for n in np.argwhere(~same(a, b))[0])
         m, n, k = a.size
+        calls, unlike = (Counter(a.case.topic for a, _ in pairs) for pairs in (asked, differing))
         result.notes += [
             f"of {len(differing)} calls that differ {legal[0]} and {legal[1]} are right in {accumulator.text}",
             f"the smallest: {a.case.topic}, {a.case.label}, m x n x k = {m} x {n} x {k}: output [{i}, {j}] is "
             f"{float(a.output[i, j])!r} and {float(b.output[i, j])!r}",
+            "by requirement: " + ", ".join(f"{topic} {count} of {calls[topic]}" for topic, count in sorted(unlike.items())),
         ]
     return result
 

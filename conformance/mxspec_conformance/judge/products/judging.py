@@ -80,8 +80,11 @@ def judge_product(
     ordered = [*wrong, *(x for x in asked if id(x) not in wrong_ids)]
     found = find_class(lambda a: ask_cases(session, list_cases(product, capabilities, a)), ordered, contracts) if rounded else None
     parted = "" if by_mistake else describe_partial_sums(session, product, asked, wrong)
-    rule = None if found is not None or parted or any(named.values()) else find_rule(wrong, right)
-    if rule is not None:
+    # Next to what a mistake explains, numbers may be wrong in some sizes alone.
+    partly = found is None and not parted and any(named.values())
+    rest = [x for x in wrong if not named[id(x)] and x.case.topic not in _SPECIAL] if partly else wrong
+    rule = None if found is not None or parted else find_rule(rest, right)
+    if rule is not None and not partly:
         there = name_mistakes(wrong, list(filter(rule.holds, right)), judged, naming_contract(product, contract))
         named = {key: frozenset(replace(e, name=f"{rule.text}, {e.name}") for e in each) for key, each in there.items()}
     for x in asked:
@@ -136,7 +139,7 @@ def judge_product(
     result = describe_answers(name, asked, tallies, judged, contract, found, mistakes, declared=bool(declared))
     if parted:  # says more than the class that allows such sums
         result.deviations[: found is not None] = [parted]
-    describe_common(result, wrong, right, rule, tallies, judged, contract, unsteady)
+    describe_common(result, rest, right, rule, tallies, judged, contract, unsteady, other=partly)
     if isinstance(session, SizedSession):
         result.behaviour["sizes"] = session.found
     if capabilities.contract and all(c.text != capabilities.contract for c in contracts):

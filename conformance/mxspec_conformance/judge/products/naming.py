@@ -73,21 +73,22 @@ _LOOKS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 
 def describe_common(
     result: FormatResult, wrong: Sequence[Asked], right: Sequence[Asked], rule: Rule | None, tallies: Sequence[Tally],
-    accumulator: Accumulator, contract: OperandContract, unsteady: Asked | None = None,
+    accumulator: Accumulator, contract: OperandContract, unsteady: Asked | None = None, *, other: bool = False,
 ) -> None:  # fmt: skip
     """Enter what all wrong calls have in common, where no mistake is known that gives them, and whether calls depend on each other.
 
-    unsteady: a wrong call that returns other bits when it is made again.
+    unsteady: a wrong call that returns other bits when it is made again. other: whether a mistake explains more calls than these.
     """
-    if wrong and not result.deviations:
+    alone = not result.deviations
+    if wrong and alone:
         with np.errstate(all="ignore"):
             allowed = [(x.output, allow(x.refer(contract), x.case, accumulator)) for x in wrong]
             pairs = [(y[~due.accepts(y)].astype(np.float64), due.low[~due.accepts(y)]) for y, due in allowed]
             result.deviations += [text for text, looks in _LOOKS if all(looks(*pair).all() for pair in pairs)]
-        if rule is not None:
-            result.deviations.append(
-                f"all {len(wrong)} wrong calls are ones {rule.text}, and of {len(right)} right ones {sum(map(rule.holds, right))}"
-            )
+    if rule is not None and (alone or other):
+        result.deviations.append(
+            f"all {len(wrong)} {'other ' * other}wrong calls are ones {rule.text}, and of {len(right)} right ones {sum(map(rule.holds, right))}"
+        )
     if unsteady is not None:
         size = " x ".join(map(str, unsteady.size))
         result.deviations.append(
