@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-# Coverage is added to this file; the tests that start processes do not measure them.
+# `make coverage` adds to this file; what tests start as processes is not measured.
 COVERAGE := .coverage.json
-PYTEST := $(BIN)/python -m pytest -p tests.measured -n $(JOBS) --dist worksteal -q --durations=10
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --durations=10
 
 # Tests start hundreds of processes: with modules compiled once each starts in half the time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,7 +24,7 @@ site: $(VENV)/light.done ## all committed results as a static site: open build/s
 test: $(VENV)/test.done ## style, types, imports and the quick tests: about 4 minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint check-tests
 
-test-long: $(VENV)/test.done ## the other tests, of the slowest a share that changes with the seed, about 11 minutes; the coverage that it prints is of both commands
+test-long: $(VENV)/test.done ## the other tests, of the slowest a share that changes with the seed, about 10 minutes
 	$(PYTEST) -m long
 
 test-all: $(VENV)/test.done ## every parameter set of every test; hours
@@ -46,10 +46,12 @@ lint: $(VENV)/test.done
 	@$(BIN)/python -m tests.budget
 
 check-tests: $(VENV)/test.done
-	@rm -f $(COVERAGE)
 	$(PYTEST) -m "not long"
 
-coverage: ## what the tests that ran last did not reach
+coverage: $(VENV)/test.done ## the tests of both commands, and what they did not reach
+	@rm -f $(COVERAGE)
+	$(PYTEST) -p tests.measured -m "not long"
+	$(PYTEST) -p tests.measured -m long
 	@$(BIN)/slipcover --merge $(COVERAGE) --out $(COVERAGE) --skip-covered
 
 docs: $(VENV)/test.done ## API pages from docstrings, in build/docs
