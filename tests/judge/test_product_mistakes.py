@@ -404,3 +404,19 @@ def test_what_a_known_mistake_does_not_explain_may_have_sizes_in_common() -> Non
     one, other = found.deviations
     assert one == "the scale code FF of b is taken as infinity"
     assert "other wrong calls are ones where n is more than 256" in other
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (
+            lambda call: {"scale": 2.0**-119},
+            "the tensor scale has no effect, and what is wrong is 2^-119 times what it should be without one",
+        ),
+        (lambda call: {"scale": call.scale * 2.0**-20}, "what is wrong is 2^-20 times what it should be"),
+    ],
+)
+def test_a_power_of_two_too_many_is_named(change: Change, named: str) -> None:
+    """As where a kernel reads codes without their bias and the scale that brings it back reaches no output."""
+    report = check(Target(change, a="bfloat16", b=NVFP4), quick=True)
+    assert report.formats[0].deviations == [named]

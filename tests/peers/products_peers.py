@@ -43,7 +43,7 @@ RUNS = (
 )  # fmt: skip
 VARIABLES = {f"{example}-{word}": (variable, value) for example, word, variable, value in RUNS}
 #: Examples that no card has judged to the end yet.
-WAITING = ("gptqmodel-marlin-nvfp4", "humming-int-int8", "humming-moe")
+WAITING = ("humming-int-int8", "humming-moe")
 #: Examples that take minutes otherwise: judged at the quick level.
 SLOW = ("humming-fp8", "humming-fp8-mx", "pychop-mx", "tt-lang-mxfp4")
 #: Ids of failing calls that are kept.

@@ -35,7 +35,8 @@ def find_headlines(report: Report) -> list[tuple[str, str, str]]:
     results = {f.format: f for f in report.formats}
     alike: dict[tuple[str, str], list[str]] = {}
     for (operation, name), group in found.items():
-        for sentence in _list_sentences(group, results.get(name) if operation == "quantize" else None):
+        product = results.get(name) if operation in ("matmul", "grouped_matmul") else None
+        for sentence in _list_sentences(group, results.get(name) if operation == "quantize" else None, product):
             by = next((r for r in group if r.explained_by), None)
             if operation in ("quantize", "dequantize") and by is not None and name in results and by.explained_by in sentence:
                 sentence += _compare_steps(by, results[name].judged_against)
@@ -86,8 +87,8 @@ def _name(formats: Sequence[str]) -> str:
     return ", ".join(formats[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _list_sentences(group: Sequence[Requirement], result: FormatResult | None) -> Iterator[str]:
-    """What is wrong with one operation in one format."""
+def _list_sentences(group: Sequence[Requirement], result: FormatResult | None, product: FormatResult | None = None) -> Iterator[str]:
+    """What is wrong with one operation in one format, or with a product."""
     if result is not None and NO_ANSWER in result.causes:
         yield result.deviations[0]
         return
@@ -96,13 +97,13 @@ def _list_sentences(group: Sequence[Requirement], result: FormatResult | None) -
         yield f"{lost[0].verdict} in {lost[0].note}"
     wrong = [r for r in group if r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
     if wrong:
-        yield _describe(wrong[0], result)
+        yield _describe(wrong[0], result, product)
     if stale := [r for r in group if r.verdict is Verdict.STALE_WAIVER]:
         more = f"; {len(stale) - 1} more of its kind" if len(stale) > 1 else ""
         yield f"{stale[0].topic} {stale[0].note}{more}"
 
 
-def _describe(first: Requirement, result: FormatResult | None) -> str:
+def _describe(first: Requirement, result: FormatResult | None, product: FormatResult | None) -> str:
     """The cause of wrong answers; the rule that they break where none is known."""
     call = "" if first.first is None else first.first.given.get("call", "")
     where = f"; smallest case: {call}" if call else ""
@@ -118,6 +119,8 @@ def _describe(first: Requirement, result: FormatResult | None) -> str:
         return f"it has the bits of {first.explained_by}, and not those of {result.judged_against}{where}"
     if first.note:
         return first.note + where
+    if product is not None and product.deviations:
+        return product.deviations[0] + where
     return f"{first.failing} of {first.cases} cases break the rule: {first.text}{where}"
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mxspec.dot import EXACTLY, Accumulator, OperandContract
+from mxspec.dot import EXACTLY, Accumulator, OperandContract, Special
 from mxspec_conformance.judge.explanation import Cause, Explanation
 from mxspec_conformance.judge.products.asked import Asked
 from mxspec_conformance.judge.products.mistakes import Mistake, list_mistakes
 from mxspec_conformance.judge.products.mistakes.mistake import pick_places
-from mxspec_conformance.judge.products.reference import allow, round_exactly
+from mxspec_conformance.judge.products.reference import allow, make_sides, refer, round_exactly
 from mxspec_conformance.judge.tally import Tally
 from mxspec_conformance.results.report import FormatResult
 from mxspec_conformance.targets.operands import OperandKind, Product
@@ -71,6 +71,37 @@ _LOOKS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 )
 
 
+#: The same with a power of two that is read from the outputs; whether the tensor scales are left out first.
+_POWERS = (
+    ("what is wrong is 2^{power} times what it should be", False),
+    ("the tensor scale has no effect, and what is wrong is 2^{power} times what it should be without one", True),
+)
+_LEAST_NORMAL = 2.0**-126
+
+
+def describe_power(wrong: Sequence[Asked], accumulator: Accumulator, contract: OperandContract) -> str | None:
+    """The power of two that all wrong outputs have too much or too little, in words; None where there is no one power. Of what is added, such
+    as a bias, nothing is known: those calls do not count."""
+    wrong = [x for x in wrong if all(x.case.options.get(added) is None for added in ("c", "bias"))]
+    for words, is_without in _POWERS:
+        powers: set[int] = set()
+        for x in wrong:
+            case = x.case
+            if is_without:
+                case = replace(case, a=replace(case.a, tensor_scale=None), b=replace(case.b, tensor_scale=None))
+            due = allow(refer(*make_sides(case, contract)), case, accumulator)
+            y = x.output.astype(np.float64)
+            # Below the least normal number an output may have lost bits.
+            seen = due.decided & (due.special == Special.FINITE) & (due.low != 0) & np.isfinite(y) & (np.abs(y) >= _LEAST_NORMAL)
+            parts, exponents = np.frexp(y[seen] / due.low[seen])
+            powers |= set((exponents - 1).tolist()) if (parts == 0.5).all() else {0, 1}
+            if len(powers) > 1:
+                break
+        if len(powers) == 1 and powers != {0}:
+            return words.format(power=powers.pop())
+    return None
+
+
 def describe_common(
     result: FormatResult, wrong: Sequence[Asked], right: Sequence[Asked], rule: Rule | None, tallies: Sequence[Tally],
     accumulator: Accumulator, contract: OperandContract, unsteady: Asked | None = None, *, other: bool = False,
@@ -85,6 +116,8 @@ def describe_common(
             allowed = [(x.output, allow(x.refer(contract), x.case, accumulator)) for x in wrong]
             pairs = [(y[~due.accepts(y)].astype(np.float64), due.low[~due.accepts(y)]) for y, due in allowed]
             result.deviations += [text for text, looks in _LOOKS if all(looks(*pair).all() for pair in pairs)]
+            if not result.deviations and (text := describe_power(wrong, accumulator, contract)):
+                result.deviations.append(text)
     if rule is not None and (alone or other):
         result.deviations.append(
             f"all {len(wrong)} {'other ' * other}wrong calls are ones {rule.text}, and of {len(right)} right ones {sum(map(rule.holds, right))}"
