@@ -14,7 +14,7 @@ from mxspec import exact, formats, profiles
 from mxspec.adjacent import ADJACENT, Adjacent, find_any_profile, register_named
 from mxspec_conformance.cli.main import main
 from mxspec_conformance.judge.check import check
-from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.declared import describe_target
 from mxspec_vectors.build import build_document
 from mxspec_vectors.cases import load_scale_cases
 from mxspec_vectors.generate import list_files

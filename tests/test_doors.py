@@ -20,7 +20,7 @@ import mxspec
 from mxspec_conformance.campaign import open_state
 from mxspec_conformance.cli.parameters import is_same_file
 from mxspec_conformance.targets.answers import CHECKS, is_answer
-from mxspec_conformance.targets.capabilities import describe_target, read_capabilities, write_capabilities
+from mxspec_conformance.targets.declared import describe_target, read_capabilities, write_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import FailureBudget

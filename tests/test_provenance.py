@@ -14,7 +14,7 @@ import pytest
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.render.view import view_result
 from mxspec_conformance.results.environment import describe_git, describe_machine
-from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.declared import describe_target
 from mxspec_conformance.targets.surroundings import describe_surroundings
 
 SOURCE = """

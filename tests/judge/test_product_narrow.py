@@ -10,7 +10,7 @@ from mxspec_conformance import check
 from mxspec_conformance.judge.products.cases import ProductCase, list_cases
 from mxspec_conformance.judge.products.reference import allow, refer_case
 from mxspec_conformance.results.report import Verdict
-from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.declared import describe_target
 from mxspec_conformance.targets.operands import parse_product
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds import KindKernel

@@ -23,7 +23,7 @@ from mxspec_conformance.judge.listing import list_requirements
 from mxspec_conformance.judge.planning import plan_requests
 from mxspec_conformance.proving.run import Plan, prove
 from mxspec_conformance.results.report import Report
-from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.declared import describe_target
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.opening import open_target
 from mxspec_conformance.transports.recorded import write_bundle

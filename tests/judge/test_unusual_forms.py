@@ -15,7 +15,8 @@ from mxspec_conformance import check
 from mxspec_conformance.judge.shapes import find_first_calls, fit_session
 from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.targets.arrays import arrange_array
-from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS, describe_target
+from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
+from mxspec_conformance.targets.declared import describe_target
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.transports.in_process import InProcessSession

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.layouts import get_layout
-from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS, lies_by_rows
+from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOWS
+from mxspec_conformance.targets.checks import lies_by_rows
 from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 

@@ -20,7 +20,9 @@ from mxspec.environment import describe_changes
 from mxspec.formats import get_block
 from mxspec.layouts import get_layout
 from mxspec_conformance.targets.arrays import arrange_array, from_target_array
-from mxspec_conformance.targets.capabilities import FAKE, Capabilities, is_dense, parameters_of, takes_prepared
+from mxspec_conformance.targets.capabilities import FAKE, Capabilities
+from mxspec_conformance.targets.checks import is_dense
+from mxspec_conformance.targets.declared import parameters_of, takes_prepared
 from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import BadReturn, TargetError
 from mxspec_conformance.targets.fake import ScaleRule, find_rule, read_values, shows_codes

@@ -9,7 +9,8 @@ import time
 from typing import Any
 
 from mxspec_conformance.targets.answers import is_answer
-from mxspec_conformance.targets.capabilities import Capabilities, read_capabilities
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.declared import read_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.sessions import TOTAL_SECONDS, FailureBudget, describe_exit, names_calls, start_limit
 from mxspec_conformance.targets.texts import DETAIL, clean_json, clean_text

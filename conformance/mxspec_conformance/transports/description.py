@@ -11,10 +11,8 @@ from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, get_block
 from mxspec.layouts import list_layouts
 from mxspec.sparsity import SPARSE_FORMATS
-from mxspec_conformance.targets.capabilities import (
-    PRODUCTS,
-    Capabilities,
-    SrRule,
+from mxspec_conformance.targets.capabilities import PRODUCTS, Capabilities, SrRule
+from mxspec_conformance.targets.checks import (
     check_affine,
     check_caches,
     check_claims,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxspec.environment import describe_changes
-from mxspec_conformance.targets.capabilities import describe_target
+from mxspec_conformance.targets.declared import describe_target
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import names_calls, run_call

@@ -8,7 +8,8 @@ import signal
 import socket
 from typing import Any
 
-from mxspec_conformance.targets.capabilities import Capabilities, describe_target, write_capabilities
+from mxspec_conformance.targets.capabilities import Capabilities
+from mxspec_conformance.targets.declared import describe_target, write_capabilities
 from mxspec_conformance.targets.errors import CallError, FailureKind, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.targets.sessions import describe_import, message_of, run_call
