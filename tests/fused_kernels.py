@@ -345,6 +345,7 @@ WRONG = (
     Variant("eps left out", "rmsnorm", {"rsqrt": lambda m, eps: 1 / np.sqrt(np.maximum(m, F32(1e-30)))}),
     Variant("eps of 1e-5", "rmsnorm", {"rsqrt": lambda m, eps: 1 / np.sqrt(m + F32(1e-5))}),
     Variant("mean over one too few", "rmsnorm", {"mean": lambda x: (x * x).sum(axis=1, keepdims=True) / F32(x.shape[1] - 1)}),
+    Variant("mean over a power of two", "rmsnorm", {"mean": lambda x: (x * x).sum(axis=1, keepdims=True) / F32(1 << (x.shape[1] - 1).bit_length())}),
     Variant("weight before the norm", "rmsnorm", {"normalize": lambda x, k, eps: x, "finish": lambda y, r: normalize(
         y, SimpleNamespace(**DEFAULTS), 1e-6)}),
     Variant("mean of squares in bfloat16, aiter#5151", "rmsnorm", {"mean": lambda x: to(BF16)(DEFAULTS["mean"](x))}, "float32"),

@@ -17,7 +17,7 @@ from mxspec.explain.steps import explain_block, with_quantization, with_scale_co
 from mxspec.explain.text import code_text
 from mxspec.explain.trace import Where
 from mxspec.explain.words import lane_words
-from mxspec.expressions import AMAX, ONE, Apply, Choose, Domain, Expr, Leaf, Op, children, evaluate
+from mxspec.expressions import AMAX, ONE, Apply, Choose, Domain, Expr, M, Op, children, evaluate, f32
 from mxspec.formats import BFLOAT16, FLOAT16, FLOAT32, BlockFormat
 from mxspec.profiles.schema import AmaxNan, ElementRule, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.reals import Real, decode_real, make_real, round_real
@@ -121,6 +121,8 @@ def _scale_mistakes(e: BlockExplanation) -> Iterator[tuple[str, int]]:
     if len(numbers) < len(e.lanes):
         yield "NaN lanes were passed over", from_amax(exact.find_amax(numbers, AmaxNan.SKIP))
     if block.scale.mantissa_bits == 0 and amax.is_finite and not amax.is_zero:
+        if rule.value == _RATIO:
+            yield "amax / M were rounded to float32 first", from_amax(amax, replace(rule, value=f32.div(AMAX, M)))
         for words, other in _EXPONENT_RULES:
             ratio = reals.divide(amax, make_real(block.element.max_value))
             value = ratio if other.step is ScaleStep.ENCODE else amax
@@ -134,8 +136,7 @@ def _scale_mistakes(e: BlockExplanation) -> Iterator[tuple[str, int]]:
         yield "by ggml's ue4m3 encoder", from_value(step=ScaleStep.GGML_UE4M3)
         yield ("nothing were rounded before the scale", from_amax(amax, replace(rule, value=without_rounding(rule.value))))
         if e.tensor_scale is not None:
-            alone = Apply(Op.DIV, Domain.EXACT, (Leaf("amax"), Leaf("M")))
-            yield "the tensor scale were left out", from_amax(amax, replace(rule, value=alone))
+            yield "the tensor scale were left out", from_amax(amax, replace(rule, value=_RATIO))
     if numbers and not amax.nan:
         largest = max(numbers, key=_order)
         yield "the maximum were taken of x, not of |x|", from_amax(reals.absolute(largest))
@@ -147,6 +148,7 @@ def _scale_mistakes(e: BlockExplanation) -> Iterator[tuple[str, int]]:
             yield "subnormals counted as zeros", from_amax(reals.ZERO)
 
 
+_RATIO = Apply(Op.DIV, Domain.EXACT, (AMAX, M))
 #: Scale rules in use for e8m0; the encoder's value is amax / M, that of the others amax.
 _EXPONENT_RULES: tuple[tuple[str, ScaleRule], ...] = (
     ("by floor(log2 amax) - emax", ScaleRule(value=AMAX, step=ScaleStep.FLOOR, subtract_emax=True)),

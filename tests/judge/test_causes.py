@@ -14,6 +14,7 @@ import pytest
 import mxspec
 from mxspec.formats import BLOCKS
 from mxspec.layouts import get_layout
+from mxspec.rounding import Rounding
 from mxspec_conformance.judge.causes import KnownCause, questions
 from mxspec_conformance.judge.causes.questions import Need
 from mxspec_conformance.judge.check import check
@@ -267,6 +268,37 @@ def log2f_of(quotient: Callable[[Array, Array], Array], whole: Any) -> Any:
     return of_scales(choose)
 
 
+def away_below_zero(quotient: Array, element: Any) -> Array:
+    even, away = (mxspec.encode(quotient, element, rounding=mode) for mode in (Rounding.RNE, Rounding.RNA))
+    return np.where(quotient < 0, away, even)
+
+
+def without_subnormals(quotient: Array, element: Any, *, before: bool) -> Array:
+    codes = mxspec.encode(quotient, element)
+    small = np.abs(quotient) < float(element.min_normal) if before else (codes & (element.sign_bit - 1)) < 1 << element.mantissa_bits
+    return np.where(small, codes & element.sign_bit, codes).astype(np.uint8)
+
+
+def by_tensor_scale(x: Array, fmt: str, tensor_scale: float, *, narrow: bool) -> Answer:
+    """NVFP4 in the order of nvfp4-decode, the tensor scale in bfloat16, or elements divided by the scale that was not rounded."""
+    g, blocks = np.float32(tensor_scale), x.reshape(len(x), -1, 16)
+    g = g.astype(ml_dtypes.bfloat16).astype(np.float32) if narrow else g
+    amax = np.abs(blocks).max(axis=2)
+    with np.errstate(all="ignore"):
+        scales = np.clip(np.nan_to_num(amax / np.float32(6) / g), 0, 448).astype(ml_dtypes.float8_e4m3fn)
+        quotient = blocks / (scales.astype(np.float32) * g if narrow else amax / np.float32(6))[..., None]
+    codes = mxspec.encode(np.where(blocks == 0, blocks, np.nan_to_num(quotient, nan=6)).astype(np.float32), BLOCKS[fmt].element)
+    return codes.reshape(x.shape), scales.view(np.uint8)
+
+
+def late_scales_wrong(x: Array, fmt: str) -> Answer:
+    """Behind the middle of the last tile of 128 rows, each has the scale of the row before."""
+    codes, scales = right(x, fmt)
+    middle = len(x) // 128 * 128 + 64
+    scales[middle + 1 :] = scales[middle:-1].copy()
+    return codes, scales
+
+
 def by_chance() -> SimpleNamespace:
     chance = np.random.default_rng(1)
 
@@ -412,6 +444,25 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "block scales toward zero": (
         KnownCause.SCALE_RULE, lambda: make(["nvfp4"], quantize=block_scales_toward_zero), "amax / 6, rounded to float32, in ue4m3 nearest, ties toward zero",
     ),
+    "quotient in FP8": (
+        KnownCause.NARROW_QUOTIENT, of_blocks(quotient_in(ml_dtypes.float8_e4m3fn), "mxfp4"), "as if the quotient x / scale were held in float8_e4m3",
+    ),
+    "ties of negative numbers away from zero": (
+        KnownCause.TIES_BY_SIGN, of_blocks(of_quotients(away_below_zero), "mxfp4", "mxfp8_e4m3"), "nearest, ties away from zero where they are negative",
+    ),
+    "no subnormal elements": (
+        KnownCause.COARSE_BELOW, of_blocks(of_quotients(partial(without_subnormals, before=False)), "mxfp6_e3m2"), "zero where that is subnormal",
+    ),
+    "no subnormal quotients": (
+        KnownCause.COARSE_BELOW, of_blocks(of_quotients(partial(without_subnormals, before=True)), "mxfp4", "mxfp8_e4m3"), "below the smallest normal",
+    ),
+    "tensor scale in bfloat16": (
+        KnownCause.TENSOR_SCALE_NARROW, lambda: make(["nvfp4"], quantize=partial(by_tensor_scale, narrow=True)), "held in bfloat16",
+    ),
+    "block scale that was not rounded": (
+        KnownCause.UNROUNDED_SCALE, lambda: make(["nvfp4"], quantize=partial(by_tensor_scale, narrow=False)), "before it was rounded to ue4m3",
+    ),
+    "late scales": (KnownCause.CALL_ALONE, lambda: make(["mxfp4"], quantize=late_scales_wrong), "right block by block"),
     "by chance": (KnownCause.NOT_DETERMINISTIC, by_chance, "not deterministic"),
     "nibbles": (KnownCause.NIBBLE_ORDER, lambda: make(["mxfp4"], LAYOUT="nibble-low", quantize=swapped), "nibble-high"),
     "halves of blocks": (KnownCause.NIBBLE_ORDER, lambda: laid_otherwise("mxfp4", "nibble-split-32", "nibble-split-16"), 'lie as in LAYOUT = "nibble-split-32", and are read as nibble-split-16'),

@@ -213,7 +213,8 @@ def _count_elements(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile
         codes = np.concatenate([m.codes.reshape(-1, fmt.k) for m in members])
         largest = np.abs(x).max(axis=1)
         # The ends of the range have topics of their own.
-        usable = (scales <= fmt.scale.max_code) & (largest > 2.0**-100) & (largest < 2.0**100)
+        open_codes = (scales == 0) & profile.unspecified_codes_under_zero
+        usable = ~open_codes & (scales <= fmt.scale.max_code) & (largest > 2.0**-100) & (largest < 2.0**100)
         x, scales, codes = x[usable], scales[usable], codes[usable]
         if not len(x):
             continue

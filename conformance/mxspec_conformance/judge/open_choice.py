@@ -131,7 +131,8 @@ def _explain_others(
     found: set[Hashable] = set()
     # One step at a two's complement end is another open choice.
     lowest = (lanes == fmt.element.sign_bit) & (wanted == fmt.element.sign_bit + 1) & fmt.element.twos_complement
-    if ((lanes == wanted) | lowest).all():
+    open_codes = profile.unspecified_codes_under_zero and scale == 0
+    if open_codes or ((lanes == wanted) | lowest).all():
         found.add("right")
     if not lanes.any():
         found.add("zeros")

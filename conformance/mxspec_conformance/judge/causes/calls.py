@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.formats import BlockFormat
 from mxspec.layouts import Part, list_layouts
-from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import ORDINARY, Answered
 from mxspec_conformance.observations.answers import answer_matches
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
-from mxspec_conformance.observations.quantize import Observed, tensor_argument
-from mxspec_conformance.targets.dtypes import DTYPES
+from mxspec_conformance.observations.quantize import tensor_argument
+from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
 from mxspec_conformance.targets.sessions import TargetSession
-from mxspec_vectors.cases import Codes
+from mxspec_vectors.cases import Answer, Codes
+from mxspec_vectors.tensor_scales import TensorScales
 
 #: What is said where nothing but the requirement about calls fails, and where wrong blocks are right in calls of their own.
 CALL_ALONE = Found(KnownCause.CALL_ALONE, "right block by block; the answer depends on the call that a block stands in")
@@ -110,24 +111,47 @@ def find_nan_state(session: TargetSession, seen: Seen, again: Answered) -> Found
     return None
 
 
-def are_right_alone(session: TargetSession, fmt: BlockFormat, profile: Profile, answered: Sequence[Observed]) -> bool:
-    """Whether some ordinary blocks are wrong, and each of those that are asked again, in a call of one block, is right."""
-    dtype = session.capabilities.dtypes[0]
-    wrong = [
-        item for item in answered
-        if item.case.is_row and item.dtype == dtype and item.case.topic in ORDINARY and profile.id in item.case.answers
-        and not _is_right(item, item.scales, item.codes, fmt, profile)
-    ]  # fmt: skip
-    places = np.unique(np.linspace(0, len(wrong) - 1, min(len(wrong), _ASKED)).astype(int)).tolist()
-    for item in (wrong[place] for place in places):
-        arguments = (item.case.x.reshape(1, -1).astype(DTYPES[dtype]), fmt.name)
-        options = tensor_argument(item.case.tensor, session.capabilities)
-        answer = run_once(partial(session.call, "quantize", *arguments, **options))
-        if isinstance(answer, NoAnswer) or not _is_right(item, answer[1], answer[0], fmt, profile):
+#: A block, the tensor scale that it stands under, and whether codes and scales are right for it.
+_Block = tuple[npt.NDArray[np.float32], TensorScales | None, Callable[[Codes, Codes], bool]]
+
+
+def are_right_alone(session: TargetSession, seen: Seen) -> bool:
+    """Whether some ordinary blocks or maxima are wrong, and each of those that are asked again, in a call of one block, is right."""
+    dtypes = session.capabilities.dtypes
+    blocks, maxima = list(_list_wrong_blocks(seen, dtypes[0])), list(_list_wrong_maxima(seen))
+    asked = [(one, dtypes[0]) for one in _draw(blocks)] + [(one, preferred_dtype(dtypes)) for one in _draw(maxima)]
+    for (x, tensor, is_right), dtype in asked:
+        arguments = (x.reshape(1, -1).astype(DTYPES[dtype]), seen.fmt.name)
+        answer = run_once(partial(session.call, "quantize", *arguments, **tensor_argument(tensor, session.capabilities)))
+        if isinstance(answer, NoAnswer) or not is_right(*answer):
             return False
-    return bool(wrong)
+    return bool(asked)
 
 
-def _is_right(item: Observed, scales: Codes, codes: Codes, fmt: BlockFormat, profile: Profile) -> bool:
-    legal = item.case.answers[profile.id]
+def _draw(wrong: Sequence[_Block]) -> list[_Block]:
+    places = np.unique(np.linspace(0, len(wrong) - 1, min(len(wrong), _ASKED)).astype(int)).tolist()
+    return [wrong[place] for place in places]
+
+
+def _list_wrong_blocks(seen: Seen, dtype: str) -> Iterator[_Block]:
+    for item in seen.answered:
+        legal = item.case.answers.get(seen.profile.id)
+        if item.case.is_row and item.dtype == dtype and item.case.topic in ORDINARY and legal is not None:
+            is_right = partial(_is_right, legal, seen.fmt)
+            if not is_right(item.codes, item.scales):
+                yield item.case.x, item.case.tensor, is_right
+
+
+def _list_wrong_maxima(seen: Seen) -> Iterator[_Block]:
+    for maxima in seen.maxima(seen.profile):
+        for i in np.flatnonzero(maxima.returned != maxima.expected):
+            x = np.where(np.arange(seen.fmt.k) == 0, maxima.amax[i].view(np.float32), np.float32(0))
+            yield x, maxima.tensor, partial(_has_scale, int(maxima.expected[i]))
+
+
+def _is_right(legal: Sequence[Answer], fmt: BlockFormat, codes: Codes, scales: Codes) -> bool:
     return any(answer_matches(one, scales, codes, fmt.element, signs=False) for one in legal)
+
+
+def _has_scale(expected: int, _: Codes, scales: Codes) -> bool:
+    return bool((scales == expected).all())

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import mxspec
 from mxspec.blocks import encode_elements
 from mxspec.elements import decode_codes
+from mxspec.profiles.schema import Kind
 from mxspec.rounding import Overflow
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
-from mxspec_conformance.judge.causes.dividing import Divided
+from mxspec_conformance.judge.causes.dividing import Divided, divide
 from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, to_nearest
 from mxspec_conformance.judge.causes.rows import put
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.misreadings import as_float32, list_misreadings
@@ -56,6 +59,19 @@ def _explains(seen: Seen, change: _Change) -> bool:
     if not all((r.scales < seen.fmt.scale.code_count).all() for r in seen.rows):
         return False
     return seen.explains_codes(d.with_values(change(d)).encode() for d in seen.divided)
+
+
+def narrow_tensor_scale(seen: Seen) -> Found | None:
+    """Whether elements are those of the tensor scale in 16 bits, by any normative profile's division; all are named that explain it."""
+    names = []
+    for (name, dtype), profile in product(NARROW_DTYPES.items(), mxspec.list_profiles(seen.fmt, kind=Kind.NORMATIVE)):
+        divided = divide(seen.rows, seen.fmt, profile) if name not in names else ()
+        with np.errstate(all="ignore"):
+            if divided and seen.explains_codes(
+                d.with_values({n: to_nearest(np.asarray(v, np.float32), dtype) for n, v in d.bound.items()}).encode() for d in divided
+            ):
+                names.append(name)
+    return Found(KnownCause.TENSOR_SCALE_NARROW, f"as if the tensor scale were held in {' or in '.join(names)}") if names else None
 
 
 def uncaught_zero(seen: Seen) -> Found | None:
@@ -103,10 +119,11 @@ def _multiply_by_infinity(divided: Divided, least: float, changed: Mapping[str, 
 
 
 def unrounded_scale(seen: Seen) -> Found | None:
-    """Whether elements are divided by amax / M itself, of which the stored scale is the power of two."""
+    """Whether elements are divided by amax / M itself, of which the stored scale is a rounding; a tensor scale is in both, and cancels."""
     if not any(is_cause(_divide_by_ratio(seen, wide)) for wide in (np.float32, np.float64)):
         return None
-    return Found(KnownCause.UNROUNDED_SCALE, "elements are divided by amax / M, the scale before it was rounded to a power of two")
+    rounded = "a power of two" if seen.fmt.is_mx else seen.fmt.scale.name
+    return Found(KnownCause.UNROUNDED_SCALE, f"elements are divided by amax / M, the scale before it was rounded to {rounded}")
 
 
 def _divide_by_ratio(seen: Seen, wide: type[np.floating[Any]]) -> Iterator[Compared]:

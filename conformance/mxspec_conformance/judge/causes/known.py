@@ -26,6 +26,7 @@ class KnownCause(StrEnum):
     SCALE_RULE = "scale-rule"
     SCALE_MISREAD = "scale-misread"
     TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
+    TENSOR_SCALE_NARROW = "tensor-scale-narrow"
     TENSOR_SCALE_OWN = "tensor-scale-own"
     ZERO_SCALE = "zero-scale"
     COARSE_BELOW = "subnormals-cut"

@@ -79,6 +79,7 @@ QUESTIONS = (
     Question(stored_scale.other_rule, (Need.MAXIMA,)),
     Question(divisor.misread_scale, (Need.QUOTIENTS,)),
     Question(divisor.missing_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
+    Question(divisor.narrow_tensor_scale, (Need.QUOTIENTS, Need.TENSOR_SCALES)),
     Question(divisor.uncaught_zero, (Need.ROWS, Need.SIGNS)),
     Question(divisor.unclamped_scale, (Need.QUOTIENTS, Need.MX)),
     Question(quotient.whole_numbers, (Need.QUOTIENTS,)),
@@ -88,7 +89,7 @@ QUESTIONS = (
     Question(quotient.half_added, (Need.QUOTIENTS,)),
     Question(quotient.other_quotient, (Need.QUOTIENTS,)),
     Question(quotient.narrow_quotient, (Need.QUOTIENTS,)),
-    Question(divisor.unrounded_scale, (Need.ROWS, Need.MX)),
+    Question(divisor.unrounded_scale, (Need.ROWS,)),
     Question(maximum.narrow_maximum, (Need.MAXIMA,)),
     Question(quotient.inexact_reciprocal, (Need.ROWS, Need.SIGNS)),
     Question(maximum.signed_maximum, (Need.ROWS,)),
@@ -128,6 +129,6 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     found = [one for one in asked if one is not None]
     names = {one.cause for one in found}
     causes = [one for one in found if not names & _COVERED_BY.get(one.cause, set())]
-    if not causes and are_right_alone(session, seen.fmt, profile, seen.answered):
+    if not causes and are_right_alone(session, seen):
         return [CALL_ALONE]
     return [*causes, Found(KnownCause.SCALE_BOUNDED, seen.bounds.text)] if seen.bounds.text else causes

@@ -15,12 +15,12 @@ from mxspec.acceptance import fold_zeros
 from mxspec.elements import decode_codes
 from mxspec.elements_given_scale import LaneClass, classify_lanes, encode_given_scale
 from mxspec.expressions import ONE, SF, ZERO, Expr, G, S, X, f32, if_equal, put_in_words
-from mxspec.formats import ElementFormat
+from mxspec.formats import E4M3, ElementFormat
 from mxspec.profiles.schema import Kind
 from mxspec.rounding import Overflow, Rounding
 from mxspec_conformance.judge.causes.dividing import Divided, bind_tensor, divide, usable_scales
 from mxspec_conformance.judge.causes.known import Found, KnownCause
-from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
+from mxspec_conformance.judge.causes.narrowing import FP8_DTYPES, NARROW_DTYPES, WAYS
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.conversions import DISTANCES, find_nearest
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
@@ -136,6 +136,17 @@ def _list_ways(element: ElementFormat) -> Iterator[_Way]:
     yield _Way(
         "nearest, ties toward -infinity", lambda d: _negate(d.encode(-d.scaled, rounding=Rounding.RNU), d.element), KnownCause.TIES_BY_SIGN
     )
+    for (positive, words), (negative, other) in product(ROUNDING_TEXT.items(), repeat=2):
+        if positive is not negative and Rounding.RNE in (positive, negative):  # a mistake with one sign
+            yield _Way(
+                f"{words}, and {other} where they are negative", partial(_encode_by_sign, positive, negative), KnownCause.TIES_BY_SIGN
+            )
+    if not element.twos_complement:
+        for words, flush in (
+            (", and zero where that is subnormal", _drop_subnormals),
+            (", and zero below the smallest normal number", _flush_quotients),
+        ):
+            yield _Way(f"nearest, ties to even{words}", flush, KnownCause.COARSE_BELOW)
     if not element.twos_complement and element.bits <= 6:  # distances to all codes of wider formats are many
         for mistake, less in DISTANCES.items():
             yield _Way(f"found as if {mistake}", partial(_find_nearest, less), KnownCause.WIDE_TIES)
@@ -143,6 +154,20 @@ def _list_ways(element: ElementFormat) -> Iterator[_Way]:
 
 def _negate(codes: Codes, element: ElementFormat) -> Codes:
     return ((-codes.astype(int)) & 0xFF if element.twos_complement else codes ^ element.sign_bit).astype(np.uint8)
+
+
+def _drop_subnormals(divided: Divided) -> Codes:
+    codes, element = divided.encode(), divided.element
+    return np.where((codes & (element.sign_bit - 1)) < 1 << element.mantissa_bits, codes & element.sign_bit, codes).astype(np.uint8)
+
+
+def _flush_quotients(divided: Divided) -> Codes:
+    small = np.abs(divided.scaled) < float(divided.element.min_normal)
+    return divided.encode(np.where(small, np.copysign(0, divided.scaled), divided.scaled).astype(divided.scaled.dtype))
+
+
+def _encode_by_sign(positive: Rounding, negative: Rounding, divided: Divided) -> Codes:
+    return np.where(np.signbit(divided.scaled), divided.encode(rounding=negative), divided.encode(rounding=positive)).astype(np.uint8)
 
 
 def _find_nearest(less: float, divided: Divided) -> Codes:
@@ -172,11 +197,13 @@ def _list_divisions(seen: Seen) -> Iterator[tuple[str, Sequence[Divided]]]:
 
 
 def narrow_quotient(seen: Seen) -> Found | None:
-    """Whether the quotient is rounded or cut to 16 bits before it becomes a code; all are named that explain it."""
+    """Whether the quotient is rounded or cut to 16 bits, or FP8, before it becomes a code; all are named that explain it."""
     names = []
-    for (name, dtype), (how, narrow) in product(NARROW_DTYPES.items(), WAYS.items()):
+    fp8 = FP8_DTYPES if seen.fmt.element.bits < 8 else {}
+    for (name, dtype), (how, narrow) in product({**NARROW_DTYPES, **fp8}.items(), WAYS.items()):
+        end = np.float32(float(E4M3.max_value) if name in fp8 else np.inf)  # no narrower element's largest number is as large
         with np.errstate(all="ignore"):
-            narrowed = [d.encode(narrow(np.asarray(d.scaled, np.float32), dtype)) for d in seen.divided]
+            narrowed = [d.encode(narrow(np.clip(np.asarray(d.scaled, np.float32), -end, end), dtype)) for d in seen.divided]
         if seen.explains_codes(narrowed):
             names.append(name + how)
     if not names:

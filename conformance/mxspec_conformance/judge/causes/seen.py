@@ -104,11 +104,16 @@ class Seen:
     @cached_property
     def _wrong_codes(self) -> Sequence[bool]:
         """Of each of `divided`, whether some codes are not the profile's under the scales that were returned."""
-        return [not d.rows.agree(d.rows.scales, d.encode(), self.fmt).all() for d in self.divided]
+        return [not self._agree(d, d.encode()) for d in self.divided]
+
+    def _agree(self, divided: Divided, codes: Codes) -> bool:
+        """Whether these codes under the scales that were returned are the target's, but for blocks whose codes are left open."""
+        rows = divided.rows
+        is_open = (rows.scales == 0) & self.profile.unspecified_codes_under_zero
+        return bool((is_open | rows.agree(rows.scales, codes, self.fmt)).all())
 
     def explains_codes(self, codes: Iterable[Codes]) -> bool:
         """Whether these codes of `divided` are the target's in every block, and the profile's under the same scales are not."""
         return any(self._wrong_codes) and is_cause(
-            Compared(bool(d.rows.agree(d.rows.scales, c, self.fmt).all()), wrong)
-            for d, c, wrong in zip(self.divided, codes, self._wrong_codes, strict=True)
+            Compared(self._agree(d, c), wrong) for d, c, wrong in zip(self.divided, codes, self._wrong_codes, strict=True)
         )

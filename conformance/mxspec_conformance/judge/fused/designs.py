@@ -22,6 +22,8 @@ from mxspec_conformance.targets.dtypes import DTYPES
 Array = npt.NDArray[Any]
 #: Rows of a call; columns of a norm's; units, of whole blocks and Hadamard matrices, in a row of any other.
 ROWS, NORM_COLUMNS, UNITS = 32, 256, 4
+#: Blocks to further rows of a norm, whose columns are no power of two: a mean divides by their number. The first are whole vectors and tiles.
+_NORM_BLOCKS = (24, 33)
 #: Pairs of numbers of which the nearest to their targets are taken; those in 16 bits rarely come near.
 _CANDIDATES = 1 << 18
 #: How far from a threshold results lie: on it, or where rounding to bfloat16 or to float16 moves them onto it.
@@ -42,12 +44,12 @@ class Case(NamedTuple):
 class Design:
     """The cases of a function, a format and a dtype."""
 
-    def __init__(self, function: FusedFunction, fmt: BlockFormat, dtype: str) -> None:
+    def __init__(self, function: FusedFunction, fmt: BlockFormat, dtype: str, columns: int = NORM_COLUMNS) -> None:
         self.function, self.fmt, self.dtype = function, fmt, dtype
         self.rng = np.random.default_rng(crc32(f"{function.kind} {function.size} {fmt.name} {dtype}".encode()))
         self.is_norm = function.kind is Kind.RMSNORM
         #: Columns that are answered by themselves; the shape of a case, and its blocks.
-        self.unit = math.lcm(fmt.k, function.size, NORM_COLUMNS if self.is_norm else 1)
+        self.unit = math.lcm(fmt.k, function.size, columns if self.is_norm else 1)
         self.shape = ROWS, self.unit * (1 if self.is_norm else UNITS)
         self.count = math.prod(self.shape) // fmt.k
 
@@ -78,6 +80,8 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
     design = Design(function, fmt, dtype)
     yield Case("mixture", "N(0, 1)", design.fill())
     yield Case("mixture", "N(0, 1), powers of two", design.fill(design.spread(-12, 3), design.spread(-12, 12)))
+    for columns in (count * fmt.k for count in _NORM_BLOCKS if design.is_norm):
+        yield Case("mixture", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns).fill())
     yield Case("overflow", "large numbers", design.fill(1000.0 if design.is_norm or function.kind is Kind.HADAMARD else 40.0, 8.0))
     if function.kind in (Kind.SILU, Kind.SWIGLU_OAI):
         below = design.repeat(lambda shape: design.rng.uniform(-30, -2, shape))
