@@ -256,6 +256,7 @@ NVFP4, MIXED, WEIGHTS = "nvfp4 @ nvfp4", "mxfp8_e4m3 @ mxfp4", "bfloat16 @ mxfp4
 WRONG = (
     Wrong("offset-off-by-one", "-", moved(lambda p, _: [x - (e > 0) for e, x in enumerate(p)]), "offsets"),
     Wrong("last-expert-skipped", "-", moved(lambda p, _: [*p[:-1], p[-1][:0]])),
+    Wrong("gives-up-after-32-without-rows", "-", moved(lambda p, _: [x[: len(x) * any(map(len, p[max(e - 32, 0) : e] if e > 31 else [x]))] for e, x in enumerate(p)])),
     Wrong("experts-without-rows-shift", "-", {"of_codes": used_number, "of_scales": used_number}),
     Wrong("padding-not-skipped", "-", moved(packed), "padded"),
     Wrong("stops-at-padding", "-", moved(lambda p, c: [x[x < min(np.flatnonzero(c.groups < 0), default=c.rows)] for x in p]), "padded"),

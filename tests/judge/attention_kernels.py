@@ -356,6 +356,15 @@ WRONG = [
     Variation("q_scale is left out", {"decode_q": lambda s, q, f, scale: Kernel.decode_q(s, q, f, 1.0)}, "fp8_e4m3 @ fp8_e4m3"),
     Variation("parts are merged without their maxima", {"weigh": split(16, rescale=False)}),
     Variation("parts are merged without their sums", {"weigh": split(16, by_sum=False)}),
+    Variation("parts of 256 are merged without their sums", {"weigh": split(256, by_sum=False)}),
+    Variation("the maximum is at least zero", {"top": lambda s, z: np.maximum(Kernel.top(s, z), 0)}),
+    Variation("groups of eight by modulo", {"share": lambda s, heads, shared: np.arange(heads) % shared if heads == 8 * shared else Kernel.share(s, heads, shared)}),
+    Variation("the causal mask ends one key late from 65 queries on", _see(
+        lambda s, q, k, c, w: Kernel.see(s, q, k, c, w) | (c and q > 64 and (np.arange(k) == np.arange(q)[:, None] + s.offset(q, k) + 1))
+    )),
+    Variation("windows of 64 begin with a whole tile", _see(
+        lambda s, q, k, c, w: Kernel.see(s, q, k, c, w and (w if w < 64 else w + 8))
+    )),
     Variation("the output is not rescaled", {"weigh": _never_rescaled}),
     Variation("the maximum is not subtracted", {"weigh": _exactly_once}),
     Variation("the sum has masked keys", {"fill": lambda s, z, seen: s.note(seen, z), "narrow": lambda s, p: p * s.noted}),

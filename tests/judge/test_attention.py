@@ -58,6 +58,8 @@ def test_a_wrong_kernel_is_found(variation: Variation) -> None:
 #: Wrong kernels -> the topic and what its note says; None: no mistake is known that does this.
 NAMED = {
     "the causal mask ends one key late": ("mask", "as if the causal mask ended one key late"),
+    "the causal mask ends one key late from 65 queries on": ("mask", "as if the causal mask ended one key late"),
+    "groups of eight by modulo": ("position", "as if query heads shared heads of K and V by modulo, not by division"),
     "the window has one key more": ("mask", "as if the window had one key more"),
     "the mask is aligned top left": ("mask", "as if the first query belonged to the first key"),
     "groups by modulo": ("position", "as if query heads shared heads of K and V by modulo, not by division"),

@@ -245,6 +245,21 @@ def cut_in_bfloat16(call: Call) -> Any:
     return (y.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32).astype(ml_dtypes.bfloat16)
 
 
+def nan_of_the_next_row(call: Call) -> Any:
+    y = multiply(call.x, call.w)
+    y[:-1][np.isnan(call.x[1:, :32]).any(1)] = np.nan
+    return {"sum": y}
+
+
+def begun_with_bias(call: Call) -> Any:
+    if call.out != "float32" or call.bias is None or call.c is not None or call.alpha not in (None, 1):
+        return None
+    y = np.broadcast_to(call.bias.astype(np.float32), (len(call.x), len(call.w)))
+    for i in range(0, call.x.shape[1], 64):
+        y = y + multiply(call.x[:, i : i + 64], call.w[:, i : i + 64]).astype(np.float32)
+    return y
+
+
 def rows(x: Any, number: Any) -> Any:
     """Rows by other numbers."""
     return x[number(np.arange(len(x)))]
@@ -314,6 +329,11 @@ WRONG: dict[str, Mistake] = {
     "an odd tail of a long k": Mistake(in_shape(lambda m, n, k: k > 256 and k % 128 == 96, lambda c: {"sum": multiply(c.x[:, :-32], c.w[:, :-32])}), "block-scale"),
     "a stage of tiles read twice": Mistake(in_tiles(in_shape(lambda m, n, k: k >= 768, stage_read_twice)), "block-scale"),
     "split sums of tiles in bfloat16": Mistake(in_tiles(in_shape(lambda m, n, k: k > 512, sums_by_halves)), "block-scale"),
+    "NaN behind a ragged k": Mistake(in_shape(lambda m, n, k: k % 128 > 0, nan_of_the_next_row), "nan"),
+    "subnormal float16 of tiles flushed": Mistake(in_shape(lambda m, n, k: m > 16, lambda c: {"x": np.where(np.abs(c.x) < 2.0**-14, 0, c.x)}), "identity", "float16", ZERO),
+    "sums of tiles in float16 before alpha": Mistake(in_tiles(sums_in_half), "epilogue", dtypes=ALL[2:]),
+    "beta of tiles in bfloat16": Mistake(in_shape(lambda m, n, k: min(m, n) >= 64, lambda c: {"beta": given(lambda b: float(BFLOAT16(b)), c.beta)}), "epilogue"),
+    "long sums of few rows in bfloat16": Mistake(in_shape(lambda m, n, k: m < 16 and n > 128 and k > 2048, sums_by_halves), "block-scale"),
     "rows of equal codes are one": Mistake(equal_rows_kept, "block-scale", FP4),
     # Memory.
     "codes as they lie": Mistake(partial(as_they_lie, "codes"), "memory"),
@@ -336,6 +356,7 @@ WRONG: dict[str, Mistake] = {
     "columns from 4096": Mistake(lambda c: {"w": rows(c.w, lambda i: i % 4096)}, "call-size"),
     "rows of broken tiles in int16": Mistake(in_shape(lambda m, n, k: m % 64 > 0, lambda c: {"x": rows(c.x, lambda i: i.astype(np.int16).astype(int) % len(i))}), "call-size"),
     "columns in uint16": Mistake(lambda c: {"w": rows(c.w, lambda i: i.astype(np.uint16))}, "call-size"),
+    "the last of two tiles of k": Mistake(in_shape(lambda m, n, k: m > 64 and n >= 64 and 128 < k <= 256, lambda c: {"sum": multiply(c.x[:, :128], c.w[:, :128])}), "call-size"),
     "several tiles both ways": Mistake(partial(drop, where=lambda i, j: (i >= 128) & (j >= 128)), "call-size"),
     "outputs from 65536": Mistake(lambda c: drop(c, lambda i, j: i * len(c.w) + j >= 65536), "call-size"),
     "tiles in float16": Mistake(in_shape(lambda m, n, k: min(m, n) >= 64, lambda c: {"sum": half(multiply(c.x, c.w))}), "call-size"),
@@ -376,6 +397,23 @@ def test_block_sums_scaled_one_scale_after_the_other_are_right(first: str) -> No
         return {"sum": total.astype(np.float64)}
 
     assert list_failing(Target(scale)) == set()
+
+
+def test_sums_that_begin_with_the_bias_are_right() -> None:
+    assert not list_failing(Target(begun_with_bias))
+
+
+#: A mistake that is made in tiles alone -> the topic that shows it, and its note.
+NAMED_BY_SIZE = {
+    "subnormal float16 of tiles flushed": ("identity", "as if where m is more than 8, subnormal numbers of a are taken as zero")
+}
+
+
+@pytest.mark.parametrize("name", NAMED_BY_SIZE)
+def test_a_mistake_in_calls_of_a_size_is_named(name: str) -> None:
+    wrong, (topic, note) = WRONG[name], NAMED_BY_SIZE[name]
+    (found,) = check(Target(wrong.change, wrong.a, wrong.b, wrong.dtypes), only=f"matmul/*/{topic}").requirements
+    assert found.note == note
 
 
 def test_a_rule_of_sizes_holds_for_all_wrong_calls_and_few_right_ones() -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mxspec.attention import CacheSpec, Call, Scaling
 from mxspec.attention.caches import view_rows, write_rows
 from mxspec.elements import encode
-from mxspec_conformance.judge.attention.writing import KAPPA, LOG_KAPPA, draw_rows, lose_rows, write_exactly
+from mxspec_conformance.judge.attention.writing import BITS, KAPPA, LOG_KAPPA, draw_rows, lose_rows, write_exactly
 
 Array = npt.NDArray[Any]
 #: (queries of a sequence, its keys) -> the place at which each query looks, [queries, heads].
@@ -21,8 +21,8 @@ Aim = Callable[[int, int], Array]
 
 #: By how much logits of neighbours differ: more than float32's exp can tell from nothing, or little, so that all keys count.
 CERTAIN, NEAR = 128.0, 0.5
-#: Pages that no sequence has.
-SPARE = 3
+#: Pages that no sequence has, and the place of their keys, whose bits are all ones.
+SPARE, NO_PLACE = 3, 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Batch:
         order = draw.permutation(sum(needed) + SPARE)
         count = len(order) * self.page
         # What no sequence has looks like a key behind all others.
-        places = np.full((len(order), self.page), 255)
+        places = np.full((len(order), self.page), NO_PLACE)
         owners = np.zeros(len(order), int)
         table = np.full((len(self.lengths), max(max(needed), 1) + 1), order[-1], np.int32)
         ends = np.cumsum(needed)
@@ -110,9 +110,9 @@ class Batch:
         return encode(units.astype(np.float32), self.spec.q.element), power
 
 
-def aim_everywhere(heads: int, first: int) -> Aim:
-    """Each key in turn, another one for each head."""
-    return lambda queries, keys: (np.arange(queries)[:, None] * heads + np.arange(heads) * 5 + first) % max(keys, 1)
+def aim_everywhere(heads: int, first: int, step: int = 1) -> Aim:
+    """Each key in turn, or each so many keys further, another one for each head."""
+    return lambda queries, keys: (np.arange(queries)[:, None] * heads + np.arange(heads) * 5 + first) * step % max(keys, 1)
 
 
 def aim_at_edge(spec: CacheSpec, heads: int, *, causal: bool, window: int | None, first: bool) -> Aim:
@@ -122,7 +122,7 @@ def aim_at_edge(spec: CacheSpec, heads: int, *, causal: bool, window: int | None
         own = np.arange(queries) + (0 if spec.top_left else keys - queries)
         last = np.minimum(own, keys - 1) if causal else np.full(queries, keys - 1)
         place = np.maximum(own - window + 1, 0) if first and window is not None else np.zeros(queries, int) if first else last
-        return np.repeat(np.clip(place, 0, 255)[:, None], heads, 1)
+        return np.repeat(np.clip(place, 0, (1 << BITS) - 1)[:, None], heads, 1)
 
     return aim
 

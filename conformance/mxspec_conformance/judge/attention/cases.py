@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ OPERATION = "attention"
 LENGTHS = (1, 37, 64, 17, 128)
 #: The keys of which a mean is: 48 of the first 70, and 16 behind them.
 SOME = np.concatenate([np.arange(70)[np.arange(70) % 7 % 3 != 1][:48], np.arange(75, 139, 4)])
+#: The same where keys are in several parts of 128, 256 or 512: 48 of the first 70, and 16 behind 600.
+FAR = np.concatenate([SOME[:48], np.arange(600, 664, 4)])
+#: Keys, queries and windows of more than one or two tiles of 128; the keys of a decode that is split.
+LONG, LONG_QUERIES, LONG_WINDOWS, SPLIT = (300, 450), (140, 33), (64, 129), (530, 300, 1100)
 #: Sizes of windows: its own key, a part of a page, a page of 16 and one more, more than there are.
 WINDOWS = (1, 7, 16, 17, 300)
 #: Scales given for K, Q's logits and V: a kernel that leaves one out sees logits of neighbours that do not differ by much.
@@ -82,27 +87,29 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     given = _list_scales(spec)
     few = [-(-n // 6) for n in LENGTHS]
     yield "position", "every key", replace(base, queries=few)
-    for heads, shared in ((4, 4), (8, 1), (1, 1)):
+    for heads, shared in ((4, 4), (8, 1), (16, 2), (1, 1)):
         yield (
             "position",
             f"{heads} heads, {shared} of K",
             replace(base, queries=[3] * 5, heads=heads, shared=shared, aim=aim_everywhere(heads, 2)),
         )
     yield "position", "one query each", replace(base, queries=[1] * 5)
+    yield "position", "more keys than a split", replace(base, lengths=SPLIT, queries=[1, 7, 23], aim=aim_everywhere(6, 4, 71))
     linear = replace(base, spell=spell_places, point=partial(count_to, sign=1), step=1.0)
     yield "tail", "the last key of each", _edge(linear, [1, 5, 2, 3, 1])
     if not spec.ragged:
         yield "padding", "NaN in what no sequence has", _edge(replace(linear, lost=True), [1, 5, 2, 3, 1])
     yield "no-key", "a sequence without keys", _edge(replace(linear, lengths=(3, 0, 18)), [2, 3, 1])
-    yield "overflow", "logits beyond exp", _edge(replace(linear, point=partial(count_to, sign=1, more=2)), [1, 5, 2, 3, 1])
+    for more, label in ((2, "beyond exp"), (-2, "of which exp is zero")):
+        yield "overflow", f"logits {label}", _edge(replace(linear, point=partial(count_to, sign=1, more=more)), [1, 5, 2, 3, 1])
     yield "sum", "the mean of all keys", replace(
         linear, lengths=(1, 2, 4, 32, 64), queries=[2] * 5, point=_look_nowhere, aim=aim_at(0, 6), whole=True
     )  # fmt: skip
     # Many of one half of the keys and few of the other have one word, so that parts of the keys have unequal sums.
-    yield "sum", "the mean of some keys", replace(
-        base, lengths=(SOME[-1] + 20, SOME[-1] + 1), queries=[2, 2], spell=lambda places, d: spell_words(np.where(np.isin(places, SOME), 999, places), d),
-        aim=aim_at(999, 6), whole=True,
-    )  # fmt: skip
+    for label, some in (("some keys", SOME), ("keys far apart", FAR)):
+        yield "sum", f"the mean of {label}", replace(
+            base, lengths=(some[-1] + 20, some[-1] + 1), queries=[2, 2], spell=partial(_spell_alike, some), aim=aim_at(999, 6), whole=True,
+        )  # fmt: skip
     near = replace(linear, margin=NEAR, lengths=(2, 3, 5, 8, 4), queries=[2] * 5, aim=aim_at(0, 6))
     yield "interval", "weights of neighbours", near
     yield "interval", "weights of neighbours, scale", replace(near, options={"scale": SCALE})
@@ -121,6 +128,11 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
             for first in (True, False):
                 words = f"causal, {'first' if first else 'last'} of a window of {window}, {label}"
                 yield "mask", words, _edge(linear, queries, causal=True, window=window, first=first)
+    long = replace(linear, lengths=LONG, heads=2, shared=1)
+    yield "mask", "causal, more keys than a tile", _edge(long, LONG_QUERIES, causal=True)
+    for window, first in product(LONG_WINDOWS, (True, False)):
+        words = f"causal, {'first' if first else 'last'} of a window of {window}, more keys than a tile"
+        yield "mask", words, _edge(long, LONG_QUERIES, causal=True, window=window, first=first)
     yield "mask", "causal, the mean of what is seen", replace(
         linear, lengths=(8, 4), queries=[8, 3], point=_look_nowhere, aim=aim_at(0, 6), whole=True, options={"causal": True}
     )  # fmt: skip
@@ -136,6 +148,11 @@ def _edge(
     point = partial(count_to, sign=-1) if first else batch.point
     aim = aim_at_edge(batch.spec, batch.heads, causal=causal, window=window, first=first)
     return replace(batch, queries=queries, point=point, aim=aim, options=options)
+
+
+def _spell_alike(some: Any, places: Any, d: int) -> Any:
+    """Words, of which some places have one."""
+    return spell_words(np.where(np.isin(places, some), 999, places), d)
 
 
 def _look_nowhere(places: Any, d: int) -> Any:

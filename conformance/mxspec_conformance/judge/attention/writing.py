@@ -22,7 +22,7 @@ Doubles = npt.NDArray[np.float64]
 #: The magnitude of numbers of K, and its logarithm.
 KAPPA, LOG_KAPPA = 32.0, 5
 #: Numbers that a key's place has as bits.
-BITS = 8
+BITS = 9
 #: Exponents of scales, relative to those under which a code is 1.
 _EXPONENTS = range(-3, 4)
 

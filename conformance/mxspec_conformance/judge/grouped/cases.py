@@ -33,6 +33,7 @@ COUNTS: dict[str, tuple[int, ...]] = {
     "one row each": (1,) * 8, "as many each": (16,) * 6, "fewer and fewer": (66, 34, 9, 3), "more and more": (2, 8, 35, 67),
     "whole tiles": (128, 64, 256, 32), "next to tiles": (127, 65, 129, 63, 31, 33), "257 rows": (200, 57), "511 rows": (255, 0, 256),
     "130 experts": tuple(i % 3 for i in range(130)), "300 experts": tuple((i + 1) % 2 for i in range(300)),
+    "64 experts, three with rows": tuple({4: 3, 5: 1, 50: 9}.get(i, 0) for i in range(64)),
 }  # fmt: skip
 #: More rows than 15 and 16 bits count.
 MANY = (33000, 1, 32700, 7, 0, 201)
@@ -176,7 +177,7 @@ def _list_positions(maker: Maker, grouped: GroupedProduct) -> Iterator[GroupedCa
 
 def _list_factors(maker: Maker, grouped: GroupedProduct, dtype: str) -> Iterator[GroupedCase]:
     """Tensor scales, alpha and bias, another one of each expert."""
-    counts, (of_a, of_b) = (3, 0, 1, 18, 2), (takes_tensor_scale(spec) for spec in (grouped.a, grouped.b))
+    counts, (of_a, of_b) = (3, 0, 1, 131, 2), (takes_tensor_scale(spec) for spec in (grouped.a, grouped.b))
     n, k = maker.sizes.fit(1, 5, max(maker.a.run, maker.b.run))[1:]
     a, b = maker.positive(maker.a, 24, k), maker.positive(maker.b, n * len(counts), k)
     factors = np.array((0.3712, 1.0, 3.0, 0.6875, 1.9045), np.float32)

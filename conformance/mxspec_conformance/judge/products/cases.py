@@ -104,7 +104,7 @@ FIRST: dict[str, ListCases] = {
     "added to tiles in memory": lambda maker, dtype: draw_added_memory(
         maker.a, maker.b, maker.sizes, maker.short, maker.takes, dtype, shape=(16, 16)
     ),
-    "specials among rows": lambda maker, _: list_specials(maker, 17, 20),
+    "specials among rows": lambda maker, _: list_specials(maker, 17, 20, 160),
     "contents": list_contents,
     "lengths": lambda maker, _: draw_lengths(maker.a, maker.b, maker.sizes, maker.integers),
     "far scales": lambda maker, _: draw_far_scales(maker.a, maker.b, maker.sizes),

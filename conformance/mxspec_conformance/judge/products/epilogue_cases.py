@@ -62,7 +62,7 @@ _DIGITS = {"float32": 23, "bfloat16": 7, "float16": 10}
 
 def list_added_ends(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """C and bias over all binades of their dtype, added to sums of zeros: they are the outputs."""
-    m, n, k = maker.sizes.fit(3, 40, 64)
+    m, n, k = maker.sizes.fit(3, 132, 64)
     a, b = (p.numbers(np.full((rows, k), p.code_of(0.0))) for p, rows in ((maker.a, m), (maker.b, n)))
     low, high = _ENDS[dtype]
     powers = np.resize(np.linspace(low, high, 37).round().astype(int), m * n)

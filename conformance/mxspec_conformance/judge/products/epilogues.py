@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from mxspec_conformance.targets.dtypes import DTYPES
 
-#: Bits of a dtype's numbers, as far as float32 adds three of them and a short sum exactly.
-_BITS = {"float32": 21, "bfloat16": 8, "float16": 11}
+#: Bits of a dtype's numbers, as far as float32 adds three of them and the sixteenths of a short sum exactly, in any order: kernels
+#: may begin their sums with what is added.
+_BITS = {"float32": 17, "bfloat16": 8, "float16": 11}
+#: Of more bits than float16 has, few enough for a product with one of bfloat16 and a short sum to be exact.
+_BETA = 2457 / 8192
 #: Bits of the sums to which something of many bits is added, and of those that a factor scales.
 _SHORT, _LONG = 10, 18
 
@@ -28,9 +31,10 @@ def draw_wide_epilogues(m: int, n: int, dtype: str, draw: np.random.Generator) -
 
 
 def draw_many_bits(m: int, n: int, dtype: str, draw: np.random.Generator) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The same, all at once: what is added has every bit, or what is scaled has."""
+    """The same, all at once: what is added has every bit, scaled or not, or what is scaled has."""
     c, bias = (_draw_odd(shape, dtype, draw) for shape in ((m, n), (n,)))
     yield "C and bias of every bit", _SHORT, {"beta": 1.0, "c": c, "bias": bias}
+    yield "beta of every bit and C", _SHORT, {"beta": _BETA, "c": _draw_odd((m, n), "bfloat16", draw).astype(DTYPES[dtype])}
     small, shift = ((draw.integers(-3, 4, shape) / 4).astype(DTYPES[dtype]) for shape in ((m, n), (n,)))
     yield "alpha 1/3, beta 0.3, C and bias", _LONG, {"alpha": 1 / 3, "beta": 0.3, "c": small, "bias": shift}
 

@@ -15,11 +15,11 @@ from mxspec_conformance.targets.operands import OperandKind
 SUBNORMAL = -20
 
 
-def list_specials(maker: Maker, rows: int = 5, columns: int = 6) -> Iterator[ProductCase]:
-    """NaN and Inf in one row, and in a block that others multiply by zero."""
+def list_specials(maker: Maker, rows: int = 5, columns: int = 6, least_k: int = 128) -> Iterator[ProductCase]:
+    """NaN and Inf in one row, and in a block that others multiply by zero; of a k that is no whole tile the next row follows."""
     among = "" if rows == 5 else f", {rows} x {columns}"
     for side, writer, other in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
-        m, n, k = maker.sizes.fit(rows, columns, 128)
+        m, n, k = maker.sizes.fit(rows, columns, least_k)
         # No zeros, and one sign: an infinity times zero, or two that cancel, are NaN, too.
         a, b = (write_positive(p, size, k) for p, size in ((maker.a, m), (maker.b, n)))
         chosen = a if side == "a" else b

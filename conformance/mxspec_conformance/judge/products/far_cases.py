@@ -24,6 +24,8 @@ from mxspec_conformance.targets.operands import Numbers, OperandKind
 _BELOW = -100
 #: alpha, of which float16 has few bits left, and the exponent of the numbers whose sums it takes back.
 _ALPHA, _LARGE = 2.0**-18, 14
+#: Rows and columns of what is scaled: less than a tile, and more.
+_SCALED = (5, 6), (68, 72)
 #: Tensor scales that take the largest block scales back; float16 has the second one as a subnormal number.
 _TENSOR_SCALES = 2.0**-11, 2.0**-16
 #: Plain dtypes whose subnormal numbers are operands like others.
@@ -81,20 +83,20 @@ def _list_below(maker: Maker) -> Iterator[ProductCase]:
     yield ProductCase(topic="scale-code", label="scales whose product is below every number", a=a, b=b)
 
 
-def _list_subnormals(maker: Maker) -> Iterator[ProductCase]:
-    """One-hot rows against floats that are subnormal in their own dtype."""
+def _list_subnormals(maker: Maker, least: int) -> Iterator[ProductCase]:
+    """One-hot rows against floats that are subnormal in their own dtype, in so many rows at least."""
     for side, writer, hot in (("a", maker.a, maker.b), ("b", maker.b, maker.a)):
         if writer.spec.kind is not OperandKind.PLAIN or writer.spec.format not in _NARROW or writer.spec.sparsity or hot.spec.sparsity:
             continue
         k = maker.sizes.fit(1, 1, 32)[2]
-        m, n, _ = maker.sizes.fit(8, k, k) if side == "a" else maker.sizes.fit(k, 8, k)
+        m, n, _ = maker.sizes.fit(least, k, k) if side == "a" else maker.sizes.fit(k, least, k)
         rows, across = (m, n) if side == "a" else (n, m)
         fmt = PLAIN_FORMATS[writer.spec.format]
         steps = maker.draw.integers(1, 1 << fmt.mantissa_bits, (rows, k)) * maker.draw.choice([-1.0, 1.0], (rows, k))
         numbers: Numbers = writer.quantized(steps * float(fmt.min_subnormal))
         ones = hot.one_hot(across, k, np.where(np.arange(across) < k, np.arange(across), -1))
         a, b = (numbers, ones) if side == "a" else (ones, numbers)
-        yield ProductCase(topic="identity", label=f"one-hot rows, subnormal numbers of {side}", a=a, b=b)
+        yield ProductCase(topic="identity", label=f"one-hot rows, subnormal numbers of {side}, {rows} rows", a=a, b=b)
 
 
 def _ones(maker: Maker, rows: tuple[int, int], k: int, powers: tuple[int, int]) -> list[Numbers]:
@@ -110,10 +112,11 @@ def _list_factors(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     """A small alpha over large sums."""
     if "alpha" not in maker.takes:
         return
-    m, n, k = maker.sizes.fit(5, 6, 64)
-    first = min(maker.a.powers[1], _LARGE // 2)
-    sides = _ones(maker, (m, n), k, (first, min(maker.b.powers[1], _LARGE - first)))
-    yield ProductCase(topic="epilogue", label="alpha 2^-18, large sums", a=sides[0], b=sides[1], options={"alpha": _ALPHA})
+    for m, n, k in dict.fromkeys(maker.sizes.fit(*shape, 64) for shape in _SCALED):
+        first = min(maker.a.powers[1], _LARGE // 2)
+        sides = _ones(maker, (m, n), k, (first, min(maker.b.powers[1], _LARGE - first)))
+        label = f"alpha 2^-18, large sums, {m} x {n}"
+        yield ProductCase(topic="epilogue", label=label, a=sides[0], b=sides[1], options={"alpha": _ALPHA})
 
 
 def _list_tensor_scales(maker: Maker, dtype: str) -> Iterator[ProductCase]:
@@ -133,8 +136,9 @@ def _list_tensor_scales(maker: Maker, dtype: str) -> Iterator[ProductCase]:
     for label, given in options:
         yield ProductCase(topic="tensor-scale", label=f"tensor scales and {label}", a=plain[0], b=plain[1], options=given)
     large = [p.powers[1] if s else 0 for p, s in zip((maker.a, maker.b), scaled, strict=True)]
-    sides = scale(_ones(maker, (m, n), k, (large[0], large[1])), _TENSOR_SCALES)
-    yield ProductCase(topic="tensor-scale", label="small tensor scales, large block scales", a=sides[0], b=sides[1])
+    for m, n, k in dict.fromkeys(maker.sizes.fit(*shape, 64) for shape in _SCALED):
+        sides = scale(_ones(maker, (m, n), k, (large[0], large[1])), _TENSOR_SCALES)
+        yield ProductCase(topic="tensor-scale", label=f"small tensor scales, large block scales, {m} x {n}", a=sides[0], b=sides[1])
 
 
 def _list_added_nan(maker: Maker, dtype: str) -> Iterator[ProductCase]:
@@ -156,7 +160,8 @@ FIRST: dict[str, ListCases] = {
     "full width": lambda maker, _: _list_full_width(maker),
     "largest numbers": lambda maker, _: _list_largest(maker),
     "scales below": lambda maker, _: _list_below(maker),
-    "subnormal operands": lambda maker, _: _list_subnormals(maker),
+    "subnormal operands": lambda maker, _: _list_subnormals(maker, 8),
+    "subnormal operands of tiles": lambda maker, _: _list_subnormals(maker, 36),
 }
 EVERY: dict[str, ListCases] = {
     "small factors": _list_factors,

@@ -74,8 +74,9 @@ def judge_product(
     wrong_ids = {id(x) for x in wrong}
     scorecard = Scorecard(OPERATION, name, wanted)
     named = name_mistakes(wrong, right, judged, naming_contract(product, contract))
+    likely = named if any(named.values()) else name_mistakes(wrong, right, judged, naming_contract(product, contract), by_size=True)
     # What becomes of a NaN may have a reason of its own: cutting bits off one makes an infinity.
-    by_mistake = wrong and frozenset.intersection(*(named[id(x)] for x in [x for x in wrong if x.case.topic not in _SPECIAL] or wrong))
+    by_mistake = wrong and frozenset.intersection(*(likely[id(x)] for x in [x for x in wrong if x.case.topic not in _SPECIAL] or wrong))
     rounded = not by_mistake and not declared and any(x.case.topic in ROUNDED for x in wrong)
     ordered = [*wrong, *(x for x in asked if id(x) not in wrong_ids)]
     found = find_class(lambda a: ask_cases(session, list_cases(product, capabilities, a)), ordered, contracts) if rounded else None
@@ -87,6 +88,8 @@ def judge_product(
     if rule is not None and not partly:
         there = name_mistakes(wrong, list(filter(rule.holds, right)), judged, naming_contract(product, contract))
         named = {key: frozenset(replace(e, name=f"{rule.text}, {e.name}") for e in each) for key, each in there.items()}
+    if found is None and not parted and not any(named.values()):
+        named = likely
     for x in asked:
         if isinstance(x.answer, NoAnswer):
             limited = is_limit(x, asked)
@@ -107,10 +110,9 @@ def judge_product(
         judge_whole_call(session, product, judged, contract, scorecard)
     tallies = list(scorecard.tallies.values())
     order = {mistake.text: i for i, mistake in enumerate(list_mistakes())}
-    where = "" if rule is None else f"{rule.text}, "
 
-    def rank(explanation: Explanation) -> tuple[int, ...]:
-        return (order.get(explanation.name.removeprefix(where), -1),)
+    def rank(explanation: Explanation) -> tuple[int, ...]:  # where it is made may stand before
+        return (max((place for text, place in order.items() if explanation.name.endswith(text)), default=-1),)
 
     explanation = common_explanation(tallies, rank)
     mistakes = [explanation] if explanation is not None and explanation.cause is Cause.PRODUCT_MISTAKE else []

@@ -42,10 +42,10 @@ TOPIC = "call-size"
 _MANY = ((2056, 3), (3, 4104), (580, 72), (260, 264))
 #: m and n of more rows or columns than 15 and 16 bits count, and numbers of the side that is asked so at most.
 _COUNTED, _COUNTED_NUMBERS = ((65601, 3), (3, 65601)), 1 << 23
-#: Sums of every bit in several tiles both ways, and their k.
-_DEEP = ((72, 68, 512), (72, 72, 2112))
-#: Rows and columns of several tiles of scales, blocks of several of them along k.
-_BY_BLOCK = (268, 136, 352)
+#: Sums of every bit in several tiles both ways, and their k: two tiles, the last one a part, fewer than a pipeline has stages, and more.
+_DEEP = ((132, 136, 192), (72, 68, 512), (72, 72, 2112))
+#: Rows and columns of several tiles of scales, blocks of several of them along k: runs that leave three of a tile of four, and one.
+_BY_BLOCK = ((268, 136, 11), (140, 264, 5))
 #: One column whose k, and whose number of blocks, have more bits than are counted in 15 and in 8.
 _LONG = (2, 1, 33024)
 #: Calls of one shape that may share memory.
@@ -103,7 +103,8 @@ def list_large_calls(maker: Maker, dtypes: Sequence[str]) -> Iterator[LargeCall]
         m, n, k = maker.sizes.fit(*_ADDED, 1)
         if dtype != first:
             yield _draw(maker, (m, n, k), dtype)
-        yield from _draw_by_block(maker, dtype)
+        for size in _BY_BLOCK:
+            yield from _draw_by_block(maker, dtype, size)
         for label, options in list_options(m, n, maker.takes, dtype)[-1:]:
             sides = [
                 _write(writer, writer.pick(_list_small(writer), rows, k), np.zeros((rows, 1), int))
@@ -166,10 +167,10 @@ def _draw_long(maker: Maker, dtype: str) -> Iterator[LargeCall]:
     yield _multiply(f"{m} x {n} x {k}, every block another scale", dtype, sides[0], sides[1])
 
 
-def _draw_by_block(maker: Maker, dtype: str) -> Iterator[LargeCall]:
+def _draw_by_block(maker: Maker, dtype: str, size: tuple[int, int, int]) -> Iterator[LargeCall]:
     """Scales that differ by row and block, alone and under an epilogue of every bit and tensor scales."""
-    m, n, k = maker.sizes.fit(*_BY_BLOCK)
     run = math.lcm(maker.a.run, maker.b.run)
+    m, n, k = maker.sizes.fit(size[0], size[1], size[2] * run)
     label = f"every block another scale, {m} x {n} x {k}, {dtype}"
 
     def draw(codes_of: Callable[[OperandWriter, int], npt.NDArray[Any]]) -> list[tuple[Numbers, Floats]]:

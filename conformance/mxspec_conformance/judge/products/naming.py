@@ -137,10 +137,25 @@ def _may_show(mistake: Mistake, x: Asked, accumulator: Accumulator, contract: Op
     return any(mistake.fits(x.case, output, accumulator, contract) for output in (x.output, right))
 
 
+def _find_clause(
+    mistake: Mistake, wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator, contract: OperandContract, *, by_size: bool
+) -> str | None:
+    """Where a mistake shows in no right call: everywhere (empty); in calls of a size, as all wrong ones are; None: nowhere."""
+    unlike = (x for x in right if not mistake.fits(x.case, x.output, accumulator, contract))
+    if not by_size:
+        return None if any(True for _ in unlike) else ""
+    shown = list(unlike)
+    rules = (Rule(((axis, *rule),)) for rule in _RULES for axis in range(3))
+    return next((f"{r.text}, " for r in rules if all(map(r.holds, wrong)) and not any(map(r.holds, shown))), None) if shown else ""
+
+
 def name_mistakes(
-    wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator, contract: OperandContract = EXACTLY
+    wrong: Sequence[Asked], right: Sequence[Asked], accumulator: Accumulator, contract: OperandContract = EXACTLY, *, by_size: bool = False
 ) -> dict[int, frozenset[Explanation]]:
-    """For each wrong case the mistakes that explain it and all others of its topic, and would have shown in no right one."""
+    """For each wrong case the mistakes that explain it and all others of its topic, and would have shown in no right one.
+
+    by_size: also those that would have, but in no right one of a size that all wrong ones have.
+    """
     by_topic: dict[str, list[Asked]] = {}
     for x in wrong:
         by_topic.setdefault(x.case.topic, []).append(x)
@@ -156,14 +171,15 @@ def name_mistakes(
                 first = pick_places(~allow(x.refer(contract), x.case, accumulator).accepts(x.output))
                 left = [m for m in left if m.explains(x.case, x.output, accumulator, contract, first=first)]
         with np.errstate(all="ignore"):
-            left = [m for m in left if all(m.fits(x.case, x.output, accumulator, contract) for x in others)]
+            clauses = {m.text: _find_clause(m, group, others, accumulator, contract, by_size=by_size) for m in left}
+            left = [m for m in left if clauses[m.text] is not None]
             # What becomes of every output, or shows in no number alone, would show in the wrong cases of other topics, too.
             left = [
                 m
                 for m in left
                 if (m.outputs is None and not special and not m.is_general) or all(_may_show(m, x, accumulator, contract) for x in unlike)
             ]
-        explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, mistake.text) for mistake in left)
+        explained = frozenset(Explanation(Cause.PRODUCT_MISTAKE, f"{clauses[mistake.text]}{mistake.text}") for mistake in left)
         named |= {id(x): explained for x in group}
     return named
 

@@ -26,10 +26,10 @@ from mxspec_conformance.judge.products.spoiling import find_place, has_one_infin
 from mxspec_conformance.judge.products.variety import draw_added_memory
 from mxspec_conformance.targets.operands import Numbers
 
-#: (m, n, least k): vectors of either side, short and long, few rows and many columns, several small tiles both ways, a long k, a longer
-#: one. None is whole tiles in every direction.
+#: (m, n, least k): vectors of either side, short and long, few rows and many columns, several small tiles both ways, a long k under
+#: several tiles of columns, a longer one. None is whole tiles in every direction.
 _PATHS = (
-    (1, 40, 352), (40, 1, 352), (1, 20, 96), (20, 1, 96), (33, 33, 64), (4, 300, 64), (17, 32, 352), (3, 5, 4224), (2, 3, 8192),
+    (1, 40, 352), (40, 1, 352), (1, 20, 96), (20, 1, 96), (68, 72, 64), (4, 300, 64), (17, 32, 352), (3, 132, 4224), (2, 3, 8192),
 )  # fmt: skip
 #: Tiles of a long k, in the first dtype of outputs alone: their sums take the judge most of its time.
 _LONG_TILES = 33, 34, 800
@@ -42,8 +42,8 @@ _SPOILT = ((1, 40, 384), (40, 1, 384), (36, 40, 256))
 _UNDER_ENDS, _OUTPUTS = ((1, 7), (7, 1), (17, 20)), ((1, 9), (9, 1), (17, 20))
 #: Exponent of products whose sums float16 rounds.
 _ROUNDED = -26
-#: Vectors, and tiles, of every code, scale and offset, and of ordinary numbers.
-_ORDINARY = ((1, 40, 64), (40, 1, 64), (36, 40, 64))
+#: Vectors, small tiles, and more rows than a large one, of every code, scale and offset, and of ordinary numbers.
+_ORDINARY = ((1, 40, 64), (40, 1, 64), (36, 40, 64), (132, 8, 64), (8, 132, 64))
 #: Products of a sum that has numbers of every code, few enough to be certain.
 _PRODUCTS = 8
 #: Rows and columns that lie in other memory.

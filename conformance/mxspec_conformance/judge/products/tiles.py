@@ -23,6 +23,8 @@ _TILES = (
     (8, 8, "a"), (16, 16, "b"), (32, 32, "a"), (64, 64, "b"), (128, 128, "a"), (4, 256, "a"), (256, 4, "b"), (2, 512, "b"), (512, 2, "a"),
     (2, 1024, "a"), (1024, 2, "b"),
 )  # fmt: skip
+#: Vectors of a long k, and which side has few numbers.
+_VECTORS = ((1, 40, 2048, "b"), (40, 1, 2048, "a"))
 #: k at which tiles are whole or loops are split, and which side has few numbers.
 _LENGTHS = ((384, "a"), (768, "a"), (1024, "a"), (1024, "b"), (1536, "a"), (2048, "b"), (4096, "a"), (4128, "b"))
 #: A sum longer than any above, and its rows.
@@ -41,6 +43,7 @@ def draw_tiles(a: OperandWriter, b: OperandWriter, sizes: Sizes) -> Iterator[Sid
     run = math.lcm(a.run, b.run)
     wanted = [(m, n, 2 * run, side) for m, n, side in _TILES]
     wanted += [(_ROWS, 3, k, side) if side == "a" else (3, _ROWS, k, side) for k, side in _LENGTHS]
+    wanted += _VECTORS
     drawn = set()
     for m_least, n_least, k_least, side in wanted:
         m, n, k = sizes.fit(m_least, n_least, k_least)
@@ -69,8 +72,12 @@ def _draw_few(few: OperandWriter, many: OperandWriter, rows: int, across: int, k
     codes = np.full((rows, k), few.code_of(0.0))
     codes[np.arange(rows)[:, None], places] = few.code_of(1.0)
     codes[0, 0] = few.code_of(1.0)
+    chosen = many.lattice(_MOST - 4)
+    # Zeros are aligned near one: of as many codes whole numbers leave a narrow sum nothing to cut.
+    whole = np.flatnonzero((many.values == np.rint(many.values)) & (np.abs(many.values) <= _MOST - 4))
+    chosen = whole if len(whole) == len(chosen) else chosen
     return few.numbers(codes, _take_powers(few, many, rows, k, 1)), many.numbers(
-        many.pick(many.lattice(_MOST - 4), across, k), _take_powers(few, many, across, k, -1, of_many=True)
+        many.pick(chosen, across, k), _take_powers(few, many, across, k, -1, of_many=True)
     )
 
 
