@@ -178,7 +178,7 @@ def test_tiles_of_a_product() -> None:
 )
 def test_rows_that_tiles_take(n: int, k: int, pointer: int, rows: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "find_arch", lambda device: "sm_90")
-    monkeypatch.setattr(tiles, "_count_multiprocessors", lambda device: 132)
+    monkeypatch.setattr(tiles, "count_multiprocessors", lambda device: 132)
     block = get_block("mxfp4")
     codes = View(pointer, (n, k // 2), (k // 2, 1), "uint8", 0, "torch", None)
     scales = View(0, (n, k // 32), (k // 32, 1), "uint8", 0, "torch", None)

@@ -25,6 +25,7 @@ from mxspec_gpu.api import (
 from mxspec_gpu.build import GpuMissingError
 from mxspec_gpu.exact import ExactProduct, Operand, exact_product
 from mxspec_gpu.experts import QuantizedExperts, quantize_experts
+from mxspec_gpu.fp8 import fp8_gemm
 from mxspec_gpu.fused import quantize_silu_mul
 from mxspec_gpu.lookup import embedding, gemv
 from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
@@ -50,6 +51,7 @@ __all__ = [
     "embedding",
     "encode",
     "exact_product",
+    "fp8_gemm",
     "gemm",
     "gemv",
     "grouped_gemm",

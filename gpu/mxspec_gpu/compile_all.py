@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from mxspec_gpu.build import ARCHITECTURES, KernelSource, OldGpuError, cache_folder, find_cubin
+from mxspec_gpu.fp8 import list_group_kernels
 from mxspec_gpu.kernels import LEVELS, list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.step_kernels import list_step_kernels
@@ -51,6 +52,7 @@ def main() -> int:
         *list_product_kernels(),
         *list_step_kernels(),
         *list_tile_kernels(),
+        *list_group_kernels(),
     ]
     for arch in options.arch:
         sizes = build_all(sources, arch, options.jobs)

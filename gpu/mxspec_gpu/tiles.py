@@ -97,7 +97,7 @@ def estimate_tiles(tuning: TileTuning, rows: int, shape: tuple[int, int], multip
 def estimate_apart(rows: int, shape: tuple[int, int]) -> float:
     """Microseconds of `dequantize` and cuBLAS, by an H200's bandwidth and its rate of products."""
     size = shape[0] * shape[1]
-    return size * 0.64e-6 + max(size * 0.5e-6, rows * size * 2.35e-9) + 4
+    return size * 0.64e-6 + max(size * 0.5e-6, rows * size * 2.6e-9) + 3.75
 
 
 @lru_cache(maxsize=4096)
@@ -116,17 +116,26 @@ def _is_faster(rows: int, shape: tuple[int, int], multiprocessors: int) -> bool:
     return estimate_tiles(choose_tiles(rows, shape, multiprocessors), rows, shape, multiprocessors) <= estimate_apart(rows, shape)
 
 
-def generate_wgmma(columns: int) -> str:
-    """`multiply_tile`: 64 rows of A in registers, 16 columns, times as many rows of x; the instruction has an operand for each sum."""
+def generate_wgmma(columns: int, *, codes: bool = False) -> str:
+    """`multiply_tile`: 64 rows of A, times as many rows of B; the instruction has an operand for each sum.
+
+    16 columns of bfloat16, A in registers; codes: 32 of e4m3, both in shared memory, added to the sums or (not `more`) in their place.
+    """
     count = columns // 2
     sums, operands = ", ".join(f"%{i}" for i in range(count)), ", ".join(f'"+f"(d[{i}])' for i in range(count))
-    a = ", ".join(f"%{count + i}" for i in range(4))
+    if codes:
+        given, kind, a, tail = "u64 a, u64 b, u32 more", "k32.f32.e4m3.e4m3", f"%{count}", ""
+        inputs, b, more = '"l"(a), "l"(b), "r"(more)', f"%{count + 1}", f"%{count + 2}"
+    else:
+        words = ", ".join(f"%{count + i}" for i in range(4))
+        given, kind, a, tail = "u32 a0, u32 a1, u32 a2, u32 a3, u64 b", "k16.f32.bf16.bf16", f"{{{words}}}", ", 0"
+        inputs, b, more = '"r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b)', f"%{count + 4}", "1"
     return f"""#pragma once
 namespace mx {{
-__device__ __forceinline__ void multiply_tile(float (&d)[{count}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {{
-  asm volatile("{{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16 "
-               "{{{sums}}}, {{{a}}}, %{count + 4}, p, 1, 1, 0;}}"
-               : {operands} : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+__device__ __forceinline__ void multiply_tile(float (&d)[{count}], {given}) {{
+  asm volatile("{{.reg .pred p; setp.ne.u32 p, {more}, 0; wgmma.mma_async.sync.aligned.m64n{columns}{kind} "
+               "{{{sums}}}, {a}, {b}, p, 1, 1{tail};}}"
+               : {operands} : {inputs});
 }}
 }}  // namespace mx
 """
@@ -180,18 +189,24 @@ def list_tile_templates() -> dict[str, KernelSource]:
     }
 
 
+def is_whole(k: int) -> bool:
+    """Whether so many columns are whole or half stages."""
+    return k > 0 and k % (COLUMNS // 2) == 0
+
+
 def is_tiled(rows: int, codes: View, scales: View, block: BlockFormat) -> bool:
     """Whether rows of x are multiplied so by weights [N, K / 2] with row-major scales: on the chip, in whole or half stages, aligned."""
     n, k = codes.shape[0], codes.shape[-1] * 2
     return (
         block.element.name == "e2m1"
         and len(codes.shape) == 2
-        and k % (COLUMNS // 2) == 0
+        and n > 0
+        and is_whole(k)
         and _LEAST_ROWS < rows <= _MOST_ROWS
         and codes.contiguous
         and codes.pointer % 16 == scales.pointer % 8 == 0
         and find_arch(codes.device) == CHIP
-        and _is_faster(rows, (n, k), _count_multiprocessors(codes.device))
+        and _is_faster(rows, (n, k), count_multiprocessors(codes.device))
     )
 
 
@@ -265,10 +280,10 @@ def grouped_gemm(
         raise ValueError(f"grouped_gemm takes mxfp4 and nvfp4, not {block.name}; dequantize the weights and multiply them")
     if find_arch(weights.device) != CHIP:
         raise OldGpuError("grouped_gemm needs wgmma, of compute capability 9.0; call gemm for each expert")
-    if len(weights.shape) != 3 or len(lead) != 1 or weights.shape[2] * 2 != view.shape[1] or view.shape[1] % (COLUMNS // 2):
+    if len(weights.shape) != 3 or len(lead) != 1 or weights.shape[2] * 2 != view.shape[1] or not is_whole(view.shape[1]):
         raise ValueError(
-            f"x has shape {(*lead, view.shape[-1])} and codes {weights.shape}; pass x [M, K] and codes [E, N, K / 2], K a multiple of "
-            f"{COLUMNS // 2}"
+            f"x has shape {(*lead, view.shape[-1])} and codes {weights.shape}; pass x [M, K] and codes [E, N, K / 2], K a positive "
+            f"multiple of {COLUMNS // 2}"
         )
     (experts, n, _), k = weights.shape, view.shape[1]
     starts, wanted = view_array(offsets, "offsets"), dtype or "bfloat16"
@@ -292,7 +307,7 @@ def grouped_gemm(
     check_values_output(target, wanted, (*lead, n), view.device)
     sources = [("x", view), ("codes", weights), ("scales", weight_scales), ("offsets", starts), *([("bias", added)] if added else [])]
     check_apart([("out", *target.range)], [(name, *v.range) for name, v in sources])
-    if view.size:
+    if view.size and n:
         biased = added.pointer if added else 0
         multiply_tiles(view, weights, weight_scales, block, target, alpha=(pointer, bits), bias=biased, offsets=starts)
     return out
@@ -310,7 +325,7 @@ def multiply_tiles(
     """
     n, k = codes.shape[-2], codes.shape[-1] * 2
     m, device, experts = x.size // k, x.device, offsets.size - 1 if offsets else 1
-    chosen = tuning or choose_tiles(m, (n, k), _count_multiprocessors(device), experts)
+    chosen = tuning or choose_tiles(m, (n, k), count_multiprocessors(device), experts)
     # Expert e has its tiles from offsets[e] // rows + e on.
     tiles, stages = m // chosen.rows + experts if offsets else -(-m // chosen.rows), -(-k // COLUMNS)
     ordered = empty_array((tiles * chosen.rows, stages * COLUMNS), "bfloat16", x.library, device)
@@ -328,6 +343,7 @@ def multiply_tiles(
 
 
 @lru_cache(maxsize=16)
-def _count_multiprocessors(device: int) -> int:
+def count_multiprocessors(device: int) -> int:
+    """Of a device."""
     count: int = import_cupy().cuda.runtime.getDeviceProperties(device)["multiProcessorCount"]
     return count

@@ -20,10 +20,10 @@ MODULES = (
 #: The files and modules of a group, and the sections of the evidence that depend on them besides those of all.
 Group = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
-PRODUCT_SECTIONS = ("affine", "devices", "exact", "products", "records", "sparse", "tiles")
+PRODUCT_SECTIONS = ("affine", "devices", "exact", "fp8", "products", "records", "sparse", "tiles")
 STEP_SECTIONS = ("sparse_gemv", "steps")
 #: What may change without the evidence of other calls: products and stored weights; what calls them under a library's names; products
-#: with a few vectors; with many rows; the documents' steps and sparse products; rows of experts; blocks of 16 x 16; fused functions.
+#: with a few vectors; with many rows; of FP8 in groups; the documents' steps and sparse products; rows of experts; blocks of 16 x 16; fused functions.
 GROUPS: dict[str, Group] = {
     "products": (
         ("affine.cu", "affine.cuh", "affine_pairs.cuh", "bias.cu", "exact.cu", "exact.cuh", "records.cu", "records.cuh", "sparse.cu", "sparse.cuh"),
@@ -33,9 +33,10 @@ GROUPS: dict[str, Group] = {
     "operators": ((), ("finish", "lightx2v"), ("lightx2v",)),
     "vectors": (
         ("gemv.cu", "gemv.cuh", "gemv_affine.cu", "gemv_parts.cuh", "gemv_x.cuh"), ("gemv_tunings",),
-        ("affine", "devices", "lightx2v", "lookup", "products", "sparse_gemv", "tiles"),
+        ("affine", "devices", "fp8", "lightx2v", "lookup", "products", "sparse_gemv", "tiles"),
     ),
-    "tiles": (("tiles.cu",), ("tiles",), ("affine", "devices", "lightx2v", "products", "tiles")),
+    "tiles": (("hopper.cuh", "tiles.cu"), ("tiles",), ("affine", "devices", "fp8", "lightx2v", "products", "tiles")),
+    "fp8": (("fp8.cu",), ("fp8",), ("fp8",)),
     "steps": (("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu"), ("sparse_gemv", "step_kernels", "steps"), STEP_SECTIONS),
     "experts": (("quantize_experts.cu",), ("experts",), ("devices", "experts")),
     "square": (("quantize_square.cu",), (), ("square",)),

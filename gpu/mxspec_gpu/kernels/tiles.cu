@@ -18,7 +18,7 @@
 // Compiled with: MX_SCALE, MX_BLOCK, MX_OUTPUT, MX_TILE (rows of x of a tile: 16 to 256), MX_GROUPS (warpgroups that multiply: 2 or 4),
 // MX_HALVES (1 or 2: 64 rows of W each that such a one has), MX_STAGES, MX_AHEAD (groups of products that go on while the next are
 // decoded), MX_SPLITS, MX_HALF (whether the last stage is half of one).
-#include "gemv_parts.cuh"
+#include "hopper.cuh"
 #include "wgmma.generated.cuh"
 
 namespace mx {
@@ -38,47 +38,11 @@ struct Stages {
   u64 full[MX_STAGES], empty[MX_STAGES];
 };
 
-__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void init_barrier(u64* barrier, u32 count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
-}
-__device__ __forceinline__ void arrive(u64* barrier) {
-  asm volatile("{.reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [%0];}" ::"r"(shared_address(barrier)) : "memory");
-}
-// When this thread's copies have arrived.
-__device__ __forceinline__ void arrive_after_copies(u64* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-__device__ __forceinline__ void wait(u64* barrier, u32 parity) {
-  u32 done = 0;
-  while (!done) {
-    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-                 : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
-  }
-}
-__device__ __forceinline__ void meet_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-__device__ __forceinline__ u32 rank_in_cluster() {
-  u32 rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
 __device__ __forceinline__ float4 read_of(u32 address, u32 rank) {
   float4 v;
   asm volatile("{.reg .b32 t; mapa.shared::cluster.u32 t, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [t];}"
                : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address), "r"(rank));
   return v;
-}
-
-__device__ __forceinline__ void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int Left>
-__device__ __forceinline__ void wait_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory"); }
-
-// B: rows of 128 bytes, swizzled by 128 bytes; eight rows are 1024 bytes.
-__device__ __forceinline__ u64 describe_x(u32 address) {
-  return (u64)(address >> 4 & 0x3FFF) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
 
 // Whether a word of scale bytes holds one that the plain factor does not take alone.
@@ -232,7 +196,7 @@ __device__ __forceinline__ void multiply_stages(Stages& memory, const Place& pla
 #pragma unroll
     for (int h = 0; h < MX_HALVES; ++h) rarely |= is_rare(scales[h][0]) | is_rare(scales[h][1]);
     const bool rare = __any_sync(0xFFFFFFFFu, rarely);
-    const u64 x = describe_x(shared_address(memory.x[slot]));
+    const u64 x = describe_rows(shared_address(memory.x[slot]));
 #pragma unroll
     for (int c = 0; c < kColumns / 32; ++c) {
 #pragma unroll
