@@ -51,16 +51,8 @@ __device__ __forceinline__ Tile find_tile(u32 i, u32 tall, u32 wide, u32 rank) {
 }
 
 __device__ __forceinline__ void arrive_at(u64* barrier, u32 rank) {
-  asm volatile("{.reg .b32 t; mapa.shared::cluster.u32 t, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [t];}"
+  asm volatile("{.reg .b32 t; mapa.shared::cluster.u32 t, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [t];}"
                ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-// Until all readers, of both blocks, are done.
-__device__ __forceinline__ void wait_for_cluster(u64* barrier, u32 parity) {
-  u32 done = 0;
-  while (!done) {
-    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-                 : "=r"(done) : "r"(shared_address(barrier)), "r"(parity) : "memory");
-  }
 }
 __device__ __forceinline__ void copy_box(u8* to, const TensorMap& map, u32 column, u32 row, u64* full) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
@@ -148,7 +140,7 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
 #pragma unroll 1
         for (u32 group = 0; group < groups; ++group) {
           u64* const full = &memory.full[slot];
-          wait_for_cluster(&memory.empty[slot], parity);
+          wait(&memory.empty[slot], parity);
           asm volatile("{.reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;}" ::"r"(shared_address(full)), "n"(kBytesA + kBytesB) : "memory");
           copy_box(memory.a[slot], a, group * kDepth, tile.row, full);
           u8* const part = memory.b[slot] + rank * kPartB;
@@ -170,11 +162,11 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
       const Scales of_a = {scales_a, row_a, group_a}, of_b = {scales_b, row_b, group_b};
       const u32 rows[2] = {min(tile.row + own, m - 1), min(tile.row + own + 8, m - 1)}, block = tile.column / 128;
       float sums[kSums], next[3] = {load_scale(of_a, rows[0], 0), load_scale(of_a, rows[1], 0), load_scale(of_b, block, 0)};
+      float scale[2] = {fmul(next[0], next[2]), fmul(next[1], next[2])};
 #pragma unroll
       for (int s = 0; s < kSums; ++s) sums[s] = 0.0f;
 #pragma unroll 1
       for (u32 group = 0; group < groups; ++group) {
-        const float scale[2] = {fmul(next[0], next[2]), fmul(next[1], next[2])};
         const u32 then = min(group + 1, groups - 1);
         next[0] = load_scale(of_a, rows[0], then), next[1] = load_scale(of_a, rows[1], then), next[2] = load_scale(of_b, block, then);
         float part[kSums];
@@ -191,6 +183,8 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
         }
 #pragma unroll
         for (int s = 0; s < kSums; ++s) sums[s] = ffma(part[s], scale[s / 2 % 2], sums[s]);
+        // Here, not before the products begin: they would wait for the scales.
+        scale[0] = fmul(next[0], next[2]), scale[1] = fmul(next[1], next[2]);
         if (++slot == MX_STAGES) slot = 0, parity ^= 1;
       }
       store_sums(sums, y, tile.row + own, tile.column, m, n, aligned);
