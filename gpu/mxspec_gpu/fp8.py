@@ -33,6 +33,8 @@ class GroupTuning:
     columns: int
     #: Blocks of threads with tiles below each other, which share what they read of b.
     cluster: int = 1
+    order: int = 0
+    pairs: int = 0
 
     @property
     def rows(self) -> int:
@@ -40,15 +42,20 @@ class GroupTuning:
         return 64 * self.groups
 
     @property
+    def stage(self) -> int:
+        """Bytes of one: codes of both, scales, two barriers."""
+        return (self.rows + self.columns) * GROUP + 4 * self.rows + 16
+
+    @property
     def stages(self) -> int:
         """As many as shared memory holds, and no more than hide its latency."""
-        return min((MOST_SHARED - 1024) // ((self.rows + self.columns) * GROUP + 16), 12)
+        return min((MOST_SHARED - 1024) // self.stage, 12)
 
 
 #: The tiles, with the microseconds of a stage of each on an H200.
 _TILES = {
-    GroupTuning(2, 128, 2): 0.37, GroupTuning(2, 128): 0.42, GroupTuning(2, 64): 0.3, GroupTuning(1, 128): 0.3, GroupTuning(1, 64): 0.25,
-    GroupTuning(1, 32): 0.2, GroupTuning(1, 16): 0.18,
+    GroupTuning(2, 128, 2,1,0): 0.37,GroupTuning(2, 128, 2,0,1): 0.37,GroupTuning(2, 128, 2,0,0): 0.37, GroupTuning(2, 128,1,1,0): 0.42, GroupTuning(2, 64,1,1,0): 0.3,GroupTuning(2, 64,1,0,1): 0.3, GroupTuning(1, 128,1,0,1): 0.3, GroupTuning(1, 64,1,0,1): 0.25,
+    GroupTuning(1, 32,1,0,1): 0.2, GroupTuning(1,32,1,0,0):.2, GroupTuning(1, 16,1,0,1): 0.18,
 }  # fmt: skip
 
 
@@ -73,11 +80,12 @@ def groups_kernel(scale: str, output: str, tuning: GroupTuning) -> KernelSource:
     defines = {
         "MX_SCALE": scale, "MX_OUTPUT": INPUTS[output], "MX_GROUPS": tuning.groups, "MX_COLUMNS": tuning.columns,
         "MX_STAGES": tuning.stages, "MX_CLUSTER": tuning.cluster,
+        "MX_ORDER": tuning.order, "MX_PAIRS": tuning.pairs,
     }  # fmt: skip
     return TileSource(
         file="fp8.cu", function="multiply_groups", defines=tuple((name, str(value)) for name, value in defines.items()),
         generated=(("wgmma.generated.cuh", generate_wgmma(tuning.columns, codes=True)),),
-        shared=tuning.stages * ((tuning.rows + tuning.columns) * GROUP + 16),
+        shared=tuning.stages * tuning.stage,
     )  # fmt: skip
 
 

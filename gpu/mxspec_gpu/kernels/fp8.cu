@@ -3,8 +3,8 @@
 // A group's sum is wgmma's, four instructions of 32 columns each; it goes to float32 by one fused multiply-add with the product of both
 // scales, rounded to float32. Groups follow one another from the first to the last, so an output depends on its own row and column alone.
 //
-// Both operands are brought as they lie, by the copy engine. One thread loads; the warpgroups multiply, each 64 rows of a tile. While one
-// moves a group's sums, the tensor cores work for another. Two blocks of a cluster have tiles below each other; each brings half of b's
+// Both operands are brought as they lie, by the copy engine, for which one thread asks; three warps bring the scales in turn. The other
+// warpgroups multiply, each 64 rows of a tile; while one moves a group's sums, the tensor cores work for the other. Two blocks of a cluster have tiles below each other; each brings half of b's
 // rows for both. Blocks stay, and take one tile after the other, in bands that share rows of a and b in the L2 cache.
 //
 // Compiled with: MX_GROUPS (warpgroups that multiply: 1 or 2), MX_COLUMNS (rows of b of a tile: 16 to 128), MX_STAGES, MX_CLUSTER (1 or 2),
@@ -27,20 +27,21 @@ struct alignas(64) TensorMap {
 struct Stages {
   u8 a[MX_STAGES][kBytesA];
   u8 b[MX_STAGES][kBytesB];
+  float scales[MX_STAGES][kRows];  // of a, times that of b
   u64 full[MX_STAGES], empty[MX_STAGES];
 };
 
-// Scales, and from one to the next of a row and of a column.
-struct Scales {
-  const void* first;
-  u32 row, group;
-};
-__device__ __forceinline__ float load_scale(const Scales& scales, u32 row, u32 group) {
-  const u64 at = (u64)row * scales.row + (u64)group * scales.group;
-  if (MX_SCALE == FLOAT32) return __ldg(static_cast<const float*>(scales.first) + at);
-  const u32 byte = __ldg(static_cast<const u8*>(scales.first) + at);
+__device__ __forceinline__ float load_scale(const void* scales, u64 at) {
+  if (MX_SCALE == FLOAT32) return __ldg(static_cast<const float*>(scales) + at);
+  const u32 byte = __ldg(static_cast<const u8*>(scales) + at);
   return float_of(byte == 0 ? 0x00400000u : byte == 0xFF ? kNan : byte << 23);
 }
+
+// The products of one group, and what moves them to the sums.
+struct Part {
+  float sums[kSums], scales[2];
+  u32 slot;
+};
 
 struct Tile {
   u32 row, column;
@@ -124,7 +125,7 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
   const u32 first = blockIdx.x / MX_CLUSTER, step = gridDim.x / MX_CLUSTER;
   if (threadIdx.x == 0) {
 #pragma unroll
-    for (int i = 0; i < MX_STAGES; ++i) init_barrier(&memory.full[i], 1), init_barrier(&memory.empty[i], 4 * MX_GROUPS * MX_CLUSTER);
+    for (int i = 0; i < MX_STAGES; ++i) init_barrier(&memory.full[i], 33), init_barrier(&memory.empty[i], 4 * MX_GROUPS * MX_CLUSTER);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   if (MX_CLUSTER > 1) meet_cluster();
@@ -132,63 +133,97 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
   u32 slot = 0;
   if (threadIdx.x >= 128 * MX_GROUPS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x == 128 * MX_GROUPS) {
-      u32 parity = 1;
+    const u32 warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    u32 parity = 1, turn = 0;
 #pragma unroll 1
-      for (u32 i = first; i < tall * wide; i += step) {
-        const Tile tile = find_tile(i, tall, wide, rank);
+    for (u32 i = first; i < tall * wide; i += step) {
+      const Tile tile = find_tile(i, tall, wide, rank);
 #pragma unroll 1
-        for (u32 group = 0; group < groups; ++group) {
-          u64* const full = &memory.full[slot];
+      for (u32 group = 0; group < groups; ++group) {
+        u64* const full = &memory.full[slot];
+        if (warp == 0 && lane == 0) {
           wait(&memory.empty[slot], parity);
           asm volatile("{.reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;}" ::"r"(shared_address(full)), "n"(kBytesA + kBytesB) : "memory");
           copy_box(memory.a[slot], a, group * kDepth, tile.row, full);
           u8* const part = memory.b[slot] + rank * kPartB;
           if (MX_CLUSTER > 1) copy_box_to_both(part, b, group * kDepth, tile.column + rank * (MX_COLUMNS / 2), full);
           else copy_box(part, b, group * kDepth, tile.column, full);
-          if (++slot == MX_STAGES) slot = 0, parity ^= 1;
+        } else if (warp == turn + 1) {
+          float scales[kRows / 32];
+          const float other = load_scale(scales_b, (u64)(tile.column / 128) * row_b + (u64)group * group_b);
+#pragma unroll
+          for (u32 r = 0; r < kRows / 32; ++r)
+            scales[r] = load_scale(scales_a, (u64)min(tile.row + lane + 32 * r, m - 1) * row_a + (u64)group * group_a);
+          wait(&memory.empty[slot], parity);
+#pragma unroll
+          for (u32 r = 0; r < kRows / 32; ++r) memory.scales[slot][lane + 32 * r] = fmul(scales[r], other);
+          arrive(full);
         }
+        if (++slot == MX_STAGES) slot = 0, parity ^= 1;
+        if (++turn == 3) turn = 0;
       }
     }
     __syncwarp();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4;
-    const u64 from_a = describe_rows(shared_address(memory.a[0]) + threadIdx.x / 128 * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
+    const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4, group_of = threadIdx.x / 128;
+    const u64 from_a = describe_rows(shared_address(memory.a[0]) + group_of * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
     u32 parity = 0;
+    if (MX_ORDER && group_of == 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
 #pragma unroll 1
     for (u32 i = first; i < tall * wide; i += step) {
       const Tile tile = find_tile(i, tall, wide, rank);
-      const Scales of_a = {scales_a, row_a, group_a}, of_b = {scales_b, row_b, group_b};
-      const u32 rows[2] = {min(tile.row + own, m - 1), min(tile.row + own + 8, m - 1)}, block = tile.column / 128;
-      float sums[kSums], next[3] = {load_scale(of_a, rows[0], 0), load_scale(of_a, rows[1], 0), load_scale(of_b, block, 0)};
-      float scale[2] = {fmul(next[0], next[2]), fmul(next[1], next[2])};
+      float sums[kSums];
 #pragma unroll
       for (int s = 0; s < kSums; ++s) sums[s] = 0.0f;
-#pragma unroll 1
-      for (u32 group = 0; group < groups; ++group) {
-        const u32 then = min(group + 1, groups - 1);
-        next[0] = load_scale(of_a, rows[0], then), next[1] = load_scale(of_a, rows[1], then), next[2] = load_scale(of_b, block, then);
-        float part[kSums];
+      const auto start = [&](Part& part) {
         wait(&memory.full[slot], parity);
+        part.scales[0] = memory.scales[slot][own], part.scales[1] = memory.scales[slot][own + 8];
+        if (MX_ORDER) asm volatile("bar.sync %0, 256;" ::"r"(group_of + 1) : "memory");
         fence_products();
 #pragma unroll
-        for (int c = 0; c < 4; ++c)
-          multiply_tile(part, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
+        for (int c = 0; c < 4; ++c) {
+          multiply_tile(part.sums, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
+          if (MX_ORDER && c == 2) end_products();
+        }
         end_products();
-        wait_products<0>();
+        if (MX_ORDER) {
+          wait_products<1>();
+          asm volatile("bar.arrive %0, 256;" ::"r"(2 - group_of) : "memory");
+        }
+        part.slot = slot;
+        if (++slot == MX_STAGES) slot = 0, parity ^= 1;
+      };
+      const auto finish = [&](Part& part) {
+        // The compiler knows by this that it cannot read them before the wait.
+#pragma unroll
+        for (int s = 0; s < kSums; ++s) asm volatile("" : "+f"(part.sums[s])::"memory");
+        __syncwarp();
         if (lane < MX_CLUSTER) {
-          if (MX_CLUSTER > 1) arrive_at(&memory.empty[slot], lane);
-          else arrive(&memory.empty[slot]);
+          if (MX_CLUSTER > 1) arrive_at(&memory.empty[part.slot], lane);
+          else arrive(&memory.empty[part.slot]);
         }
 #pragma unroll
-        for (int s = 0; s < kSums; ++s) sums[s] = ffma(part[s], scale[s / 2 % 2], sums[s]);
-        // Here, not before the products begin: they would wait for the scales.
-        scale[0] = fmul(next[0], next[2]), scale[1] = fmul(next[1], next[2]);
-        if (++slot == MX_STAGES) slot = 0, parity ^= 1;
+        for (int s = 0; s < kSums; ++s) sums[s] = ffma(part.sums[s], part.scales[s / 2 % 2], sums[s]);
+      };
+      u32 group = 0;
+      if (MX_PAIRS) {
+#pragma unroll 1
+        for (; group + 1 < groups; group += 2) {
+          Part parts[2];
+          start(parts[0]), start(parts[1]);
+          wait_products<1>(), finish(parts[0]);
+          wait_products<0>(), finish(parts[1]);
+        }
+      }
+#pragma unroll 1
+      for (; group < groups; ++group) {
+        Part part;
+        start(part), wait_products<0>(), finish(part);
       }
       store_sums(sums, y, tile.row + own, tile.column, m, n, aligned);
     }
+    if (MX_ORDER && group_of == 0) asm volatile("bar.sync 1, 256;" ::: "memory");
   }
   // No block leaves while another may write or arrive in its memory.
   if (MX_CLUSTER > 1) meet_cluster();
