@@ -17,6 +17,7 @@ namespace mx {
 constexpr int kDepth = 128;  // columns of a stage, and of a group
 constexpr int kRows = 64 * MX_GROUPS, kThreads = 128 * (MX_GROUPS + 1), kSums = MX_COLUMNS / 2;
 constexpr int kBytesA = kRows * kDepth, kBytesB = MX_COLUMNS * kDepth, kPartB = kBytesB / MX_CLUSTER;
+constexpr u32 kBlocks = MX_COLUMNS > 128 ? 2 : 1, kParts = MX_PAIRS + 1;
 constexpr u32 kBand = 16 / MX_CLUSTER;  // tiles, or pairs, that one column of tiles goes down
 
 // What the driver encodes for the copy engine.
@@ -27,7 +28,6 @@ struct alignas(64) TensorMap {
 struct Stages {
   u8 a[MX_STAGES][kBytesA];
   u8 b[MX_STAGES][kBytesB];
-  float scales[MX_STAGES][kRows];  // of a, times that of b
   u64 full[MX_STAGES], empty[MX_STAGES];
 };
 
@@ -37,11 +37,20 @@ __device__ __forceinline__ float load_scale(const void* scales, u64 at) {
   return float_of(byte == 0 ? 0x00400000u : byte == 0xFF ? kNan : byte << 23);
 }
 
-// The products of one group, and what moves them to the sums.
-struct Part {
-  float sums[kSums], scales[2];
-  u32 slot;
+// Whose scales a thread needs: those of two rows of a, and of the one or two blocks of b in which its tile has columns.
+struct Factors {
+  const void *a, *b;
+  u32 low, high, row_a, group_a, row_b, group_b, column, last;
+  __device__ __forceinline__ void load(float (&to)[2 + kBlocks], u32 group) const {
+    to[0] = load_scale(a, (u64)low * row_a + (u64)group * group_a), to[1] = load_scale(a, (u64)high * row_a + (u64)group * group_a);
+#pragma unroll
+    for (u32 i = 0; i < kBlocks; ++i) to[2 + i] = load_scale(b, (u64)min(column / 128 + i, last) * row_b + (u64)group * group_b);
+  }
 };
+__device__ __forceinline__ void multiply_scales(float (&to)[2 * kBlocks], const float (&from)[2 + kBlocks]) {
+#pragma unroll
+  for (int i = 0; i < 2 * kBlocks; ++i) to[i] = fmul(from[i % 2], from[2 + i / 2]);
+}
 
 struct Tile {
   u32 row, column;
@@ -125,47 +134,35 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
   const u32 first = blockIdx.x / MX_CLUSTER, step = gridDim.x / MX_CLUSTER;
   if (threadIdx.x == 0) {
 #pragma unroll
-    for (int i = 0; i < MX_STAGES; ++i) init_barrier(&memory.full[i], 33), init_barrier(&memory.empty[i], 4 * MX_GROUPS * MX_CLUSTER);
+    for (int i = 0; i < MX_STAGES; ++i) init_barrier(&memory.full[i], 1), init_barrier(&memory.empty[i], 4 * MX_GROUPS * MX_CLUSTER);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   if (MX_CLUSTER > 1) meet_cluster();
   else __syncthreads();
   u32 slot = 0;
   if (threadIdx.x >= 128 * MX_GROUPS) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    const u32 warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    u32 parity = 1, turn = 0;
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 128 * MX_GROUPS) {
+      u32 parity = 1;
 #pragma unroll 1
-    for (u32 i = first; i < tall * wide; i += step) {
-      const Tile tile = find_tile(i, tall, wide, rank);
+      for (u32 i = first; i < tall * wide; i += step) {
+        const Tile tile = find_tile(i, tall, wide, rank);
 #pragma unroll 1
-      for (u32 group = 0; group < groups; ++group) {
-        u64* const full = &memory.full[slot];
-        if (warp == 0 && lane == 0) {
+        for (u32 group = 0; group < groups; ++group) {
+          u64* const full = &memory.full[slot];
           wait(&memory.empty[slot], parity);
           asm volatile("{.reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;}" ::"r"(shared_address(full)), "n"(kBytesA + kBytesB) : "memory");
           copy_box(memory.a[slot], a, group * kDepth, tile.row, full);
           u8* const part = memory.b[slot] + rank * kPartB;
           if (MX_CLUSTER > 1) copy_box_to_both(part, b, group * kDepth, tile.column + rank * (MX_COLUMNS / 2), full);
           else copy_box(part, b, group * kDepth, tile.column, full);
-        } else if (warp == turn + 1) {
-          float scales[kRows / 32];
-          const float other = load_scale(scales_b, (u64)(tile.column / 128) * row_b + (u64)group * group_b);
-#pragma unroll
-          for (u32 r = 0; r < kRows / 32; ++r)
-            scales[r] = load_scale(scales_a, (u64)min(tile.row + lane + 32 * r, m - 1) * row_a + (u64)group * group_a);
-          wait(&memory.empty[slot], parity);
-#pragma unroll
-          for (u32 r = 0; r < kRows / 32; ++r) memory.scales[slot][lane + 32 * r] = fmul(scales[r], other);
-          arrive(full);
+          if (++slot == MX_STAGES) slot = 0, parity ^= 1;
         }
-        if (++slot == MX_STAGES) slot = 0, parity ^= 1;
-        if (++turn == 3) turn = 0;
       }
     }
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4, group_of = threadIdx.x / 128;
     const u64 from_a = describe_rows(shared_address(memory.a[0]) + group_of * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
     u32 parity = 0;
@@ -173,17 +170,19 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
 #pragma unroll 1
     for (u32 i = first; i < tall * wide; i += step) {
       const Tile tile = find_tile(i, tall, wide, rank);
-      float sums[kSums];
+      const Factors factors = {scales_a, scales_b, min(tile.row + own, m - 1), min(tile.row + own + 8, m - 1), row_a, group_a, row_b, group_b, tile.column, (n - 1) / 128};
+      float sums[kSums], scales[kParts][2 * kBlocks], next[kParts][2 + kBlocks];
 #pragma unroll
       for (int s = 0; s < kSums; ++s) sums[s] = 0.0f;
-      const auto start = [&](Part& part) {
+#pragma unroll
+      for (u32 p = 0; p < kParts; ++p) factors.load(next[p], min(p, groups - 1)), multiply_scales(scales[p], next[p]);
+      const auto start = [&](float (&part)[kSums]) {
         wait(&memory.full[slot], parity);
-        part.scales[0] = memory.scales[slot][own], part.scales[1] = memory.scales[slot][own + 8];
         if (MX_ORDER) asm volatile("bar.sync %0, 256;" ::"r"(group_of + 1) : "memory");
         fence_products();
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
-          multiply_tile(part.sums, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
+          multiply_tile(part, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
           if (MX_ORDER && c == 2) end_products();
         }
         end_products();
@@ -191,35 +190,44 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
           wait_products<1>();
           asm volatile("bar.arrive %0, 256;" ::"r"(2 - group_of) : "memory");
         }
-        part.slot = slot;
+        const u32 at = slot;
         if (++slot == MX_STAGES) slot = 0, parity ^= 1;
+        return at;
       };
-      const auto finish = [&](Part& part) {
+      const auto finish = [&](float (&part)[kSums], const float (&scale)[2 * kBlocks], u32 at) {
         // The compiler knows by this that it cannot read them before the wait.
 #pragma unroll
-        for (int s = 0; s < kSums; ++s) asm volatile("" : "+f"(part.sums[s])::"memory");
-        __syncwarp();
+        for (int s = 0; s < kSums; ++s) asm volatile("" : "+f"(part[s])::"memory");
         if (lane < MX_CLUSTER) {
-          if (MX_CLUSTER > 1) arrive_at(&memory.empty[part.slot], lane);
-          else arrive(&memory.empty[part.slot]);
+          if (MX_CLUSTER > 1) arrive_at(&memory.empty[at], lane);
+          else arrive(&memory.empty[at]);
         }
 #pragma unroll
-        for (int s = 0; s < kSums; ++s) sums[s] = ffma(part.sums[s], part.scales[s / 2 % 2], sums[s]);
+        for (int s = 0; s < kSums; ++s) {
+          const int c = s / 32;  // 64 columns; the middle ones of 192 belong to the first block of b's scales or to the second
+          const float first = scale[s / 2 % 2], last = scale[kBlocks * 2 - 2 + s / 2 % 2];
+          sums[s] = ffma(part[s], kBlocks == 1 || c == 0 ? first : c == 2 ? last : tile.column % 128 ? last : first, sums[s]);
+        }
       };
       u32 group = 0;
-      if (MX_PAIRS) {
 #pragma unroll 1
-        for (; group + 1 < groups; group += 2) {
-          Part parts[2];
-          start(parts[0]), start(parts[1]);
-          wait_products<1>(), finish(parts[0]);
-          wait_products<0>(), finish(parts[1]);
-        }
+      for (; group + kParts <= groups; group += kParts) {
+        float parts[kParts][kSums];
+        u32 at[kParts];
+#pragma unroll
+        for (u32 p = 0; p < kParts; ++p) factors.load(next[p], min(group + kParts + p, groups - 1));
+#pragma unroll
+        for (u32 p = 0; p < kParts; ++p) at[p] = start(parts[p]);
+        wait_products<kParts - 1>(), finish(parts[0], scales[0], at[0]);
+        if (kParts > 1) wait_products<0>(), finish(parts[kParts - 1], scales[kParts - 1], at[kParts - 1]);
+        // Here, not before the products begin: they would wait for the scales.
+#pragma unroll
+        for (u32 p = 0; p < kParts; ++p) multiply_scales(scales[p], next[p]);
       }
-#pragma unroll 1
-      for (; group < groups; ++group) {
-        Part part;
-        start(part), wait_products<0>(), finish(part);
+      if (group < groups) {
+        float part[kSums];
+        const u32 at = start(part);
+        wait_products<0>(), finish(part, scales[0], at);
       }
       store_sums(sums, y, tile.row + own, tile.column, m, n, aligned);
     }
