@@ -29,7 +29,10 @@ from tests.gpu.arithmetic import DTYPES
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "gpu" / "mxspec_gpu" / "kernels"
-_FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-include", str(ROOT / "tests" / "cuda_on_host.h"))
+#: No unique symbols: shared memory of an inline function, whose size follows from the threads, would be one for all kernels of a process.
+_FLAGS = (
+    "-std=c++17", "-O1", "-ffp-contract=off", "-fno-gnu-unique", "-fPIC", "-shared", "-w", "-include", str(ROOT / "tests" / "cuda_on_host.h"),
+)  # fmt: skip
 _ENTRY = """#include "{file}"
 extern "C" void run(unsigned across, unsigned down, unsigned threads, void** parameters) {{
   host::launch(mx::{function}, across, down, threads, parameters);

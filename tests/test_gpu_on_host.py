@@ -88,6 +88,7 @@ NORMS: tuple[tuple[Level, str, tuple[int, int], str], ...] = (
     (("mx-floor", "mxfp4", False), "bfloat16", (3, 4096), "128x4"),
     (("mx-rceil", "mxfp4", False), "float16", (5, 5120), "row-major"),
     (("mx-floor", "mxfp6_e2m3", False), "bfloat16", (5, 192), "row-major"),
+    (("mx-floor", "mxfp6_e2m3", False), "bfloat16", (2, 5120), "128x4"),
     (("nvfp4-te", "nvfp4", True), "bfloat16", (2, 16400), "row-major"),
     (("nvfp4-te", "nvfp4", True), "float16", (9, 2064), "128x4"),
     (GROUP_LEVELS[1], "bfloat16", (6, 16384), "column-major"),
