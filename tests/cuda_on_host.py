@@ -20,7 +20,7 @@ from mxspec.rcp_table import load_rcp_table
 from mxspec_gpu import api, fused as fused_module, plans
 from mxspec_gpu.arguments import find_layout
 from mxspec_gpu.build import KernelSource
-from mxspec_gpu.fused import plan_fused
+from mxspec_gpu.fused import plan_fused, plan_norm
 from mxspec_gpu.host import find_compiler
 from mxspec_gpu.launch import Kernel
 from mxspec_gpu.rules import KernelRules, generate_rules
@@ -29,7 +29,10 @@ from tests.gpu.arithmetic import DTYPES
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "gpu" / "mxspec_gpu" / "kernels"
-_FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-include", str(ROOT / "tests" / "cuda_on_host.h"))
+#: No unique symbols: shared memory of an inline function, whose size follows from the threads, would be one for all kernels of a process.
+_FLAGS = (
+    "-std=c++17", "-O1", "-ffp-contract=off", "-fno-gnu-unique", "-fPIC", "-shared", "-w", "-include", str(ROOT / "tests" / "cuda_on_host.h"),
+)  # fmt: skip
 _ENTRY = """#include "{file}"
 extern "C" void run(unsigned across, unsigned down, unsigned threads, void** parameters) {{
   host::launch(mx::{function}, across, down, threads, parameters);
@@ -97,21 +100,23 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "find_arch", lambda device: "sm_90")
     monkeypatch.setattr(plans, "zero_scales", _zero)
     monkeypatch.setattr(fused_module, "zero_scales", _zero)
+    monkeypatch.setattr(fused_module, "get_kernel", host_kernel)
 
 
 def run_quantize(
     x: npt.NDArray[Any], fmt: str, profile: str | Profile, *, axis: int = -1, scale_layout: str = "row-major", pad: bool = False, tensor: int | None = None,
-    seed: int | None = None, square: bool = False, fused: bool = False,
+    seed: int | None = None, square: bool = False, fused: bool = False, norm: tuple[npt.NDArray[Any], float] | None = None,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:  # fmt: skip
-    """The packed codes and the scales that a call writes; tensor: the bits of the tensor scale."""
+    """The packed codes and the scales that a call writes; tensor: the bits of the tensor scale; norm: a weight and eps."""
     dtype, item = str(x.dtype), x.itemsize
     strides = tuple(s // item for s in x.strides)
     address = x.ctypes.data
-    if fused:
+    weight, eps = (0, 0) if norm is None else (norm[0].ctypes.data, int(np.float32(norm[1]).view(np.uint32)))
+    if fused or norm:
         rules = generate_rules(profile, fmt, two_level=tensor is not None)
-        rows, k, tiled = len(x), x.shape[1] // 2, find_layout(scale_layout, rules.fmt)
+        rows, k, tiled = len(x), x.shape[1] // (2 if fused else 1), find_layout(scale_layout, rules.fmt)
         shape = plans.scale_shape(rows, k // rules.fmt.k, scale_layout) if tiled else (rows, k // rules.fmt.k)
-        launches = plan_fused.__wrapped__(rules, rows, k, dtype, 0, tiled, shape)
+        launches = (plan_fused if fused else plan_norm).__wrapped__(rules, rows, k, dtype, 0, tiled, shape)
         plan = plans.Plan(tuple(launches), (rows, k * rules.fmt.element.bits // 8), shape, (rows, k), rules, (0, 0))
     else:
         plan = plans.make_plan(
@@ -120,7 +125,7 @@ def run_quantize(
     )  # fmt: skip
     outputs = [_Guarded(plan.codes_shape, np.dtype(np.uint8)), _Guarded(plan.scales_shape, code_dtype(plan.rules.fmt.scale))]
     for launch in plan.launches:
-        launch(address, *(out.array.ctypes.data for out in outputs), 0, 0, seed or 0, tensor or 0, 0)
+        launch(address, *(out.array.ctypes.data for out in outputs), 0, weight, seed or eps, tensor or 0, 0)
     assert all(out.is_intact() for out in outputs), "wrote outside its outputs"
     return outputs[0].array, outputs[1].array
 

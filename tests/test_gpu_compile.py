@@ -15,24 +15,32 @@ from pathlib import Path
 
 import pytest
 
-from mxspec_gpu import build, fp8, kernels, product_kernels, step_kernels, tiles
+from mxspec_gpu import build, fp8, fused, kernels, product_kernels, step_kernels, tiles
 
 from tests.gpu.arithmetic import GROUP_LEVELS, Level, level_id, rules_of
 from tests.once import once
 
 ARCHITECTURES = ("sm_90", "sm_100a", "sm_103a", "sm_120a")
 BLACKWELL = ARCHITECTURES[1:]
+#: Norms by the most threads and by fewer, of each kind of codes.
+NORMS = {
+    "quantize_norm-fp8": fused.norm_kernel(rules_of(("mx-floor", "mxfp8_e4m3", False)), "bfloat16", 16384, tiled=0),
+    "quantize_norm-mxfp4": fused.norm_kernel(rules_of(("mx-floor", "mxfp4", False)), "bfloat16", 4096, tiled=1),
+    "quantize_norm-nvfp4": fused.norm_kernel(rules_of(("nvfp4-te", "nvfp4", True)), "float16", 8192, tiled=1),
+    "quantize_norm-fp6": fused.norm_kernel(rules_of(("mx-floor", "mxfp6_e2m3", False)), "bfloat16", 16384, tiled=1),
+}
 SOURCES = (
     kernels.list_templates()
     | product_kernels.list_product_templates()
     | step_kernels.list_step_templates()
     | tiles.list_tile_templates()
     | fp8.list_group_templates()
+    | NORMS
 )
 TEMPLATES = tuple(SOURCES)
 #: Variants of templates, which two targets are enough for: a minute of compiling else.
 VARIANTS = (
-    "-pitched", "-loose", "square", "-transformed", "-gather", "gemv-", "move_bytes", *product_kernels.list_product_templates(),
+    "-pitched", "-loose", "square", "-transformed", "-gather", "gemv-", "move_bytes", "quantize_norm-", *product_kernels.list_product_templates(),
     *step_kernels.list_step_templates(),
 )  # fmt: skip
 COMPILED = tuple(
@@ -56,6 +64,8 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "quantize_rows-fp6": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E2M3",)),
     "quantize_rows-fp8": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E4M3",)),
     "quantize_columns": (("F2FP.SATFINITE.E4M3",), ("F2FP.SATFINITE.E4M3",)),
+    # a row in shared memory, 16 bytes at a time; IEEE root
+    "quantize_norm-fp8": (("STS.128", "LDS.128", "MUFU.RSQ", "F2FP.SATFINITE.E4M3"), ("STS.128", "LDS.128", "F2FP.SATFINITE.E4M3")),
     # the sparse tensor cores
     "gemv_sparse-mxfp4": (("HMMA.SP",), ("HMMA.SP",)),
     # loads and stores as wide as the step says
@@ -90,6 +100,15 @@ def run_tool(tool: str, arguments: list[str], content: bytes, folder: Path) -> s
     return done.stdout + done.stderr
 
 
+#: Products of NVIDIA's correctly rounded root, inline and for special operands: of normal numbers, as every root of float32 is.
+ROOT_PRODUCTS = 5
+
+
+def find_flushing(code: str) -> list[str]:
+    """Products that make subnormal numbers zero."""
+    return re.findall(r"\b(?:FMUL|FFMA)\S*\.FTZ", code)
+
+
 @pytest.mark.parametrize(("template", "arch"), COMPILED)
 def test_compiles_without_spills(template: str, arch: str, tmp_path: Path) -> None:
     usage = run_tool("cuobjdump", ["-res-usage"], cubin(template, arch), tmp_path)
@@ -120,13 +139,15 @@ def test_groups_of_128_compile_as_blocks_do(level: Level, tmp_path: Path) -> Non
     for source, instruction in (
         (kernels.rows_kernel(rules, "bfloat16", tiled=tiled, stochastic=False, tuning=tuning), "F2FP.SATFINITE.E4M3"),
         (kernels.dequantize_kernel(rules, "bfloat16", tiled=tiled, tuning=back), "F2FP.F16.E4M3"),
+        (fused.norm_kernel(rules, "bfloat16", 16384, tiled=tiled), "F2FP.SATFINITE.E4M3"),
     ):
         content = build.compile_cubin(source, "sm_90")
         usage = run_tool("cuobjdump", ["-res-usage"], content, tmp_path)
         assert re.findall(r"STACK:(\d+)", usage) == ["0"], usage
         code = run_tool("nvdisasm", ["-c"], content, tmp_path)
         assert instruction in code
-        assert not re.search(r"\b(FMUL|FFMA)\S*\.FTZ|F64", code)
+        assert "F64" not in code
+        assert len(find_flushing(code)) == (ROOT_PRODUCTS if source.function == "quantize_norm" else 0)
 
 
 @pytest.mark.parametrize("template", [name for name in TEMPLATES if name.startswith("multiply_tiles")])
@@ -139,10 +160,9 @@ def test_products_go_on_while_codes_are_decoded(template: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_keeps_subnormals(template: str, tmp_path: Path) -> None:
-    """No product flushes; the one sum that does only makes NaN, where the correctly rounded division handles special operands."""
+    """No product flushes but of a root; the one sum that does only makes NaN, where the correctly rounded division handles special operands."""
     code = run_tool("nvdisasm", ["-c"], cubin(template, "sm_90"), tmp_path)
-    flushing = [line for line in code.splitlines() if re.search(r"\b(FMUL|FFMA)\S*\.FTZ", line)]
-    assert flushing == []
+    assert len(find_flushing(code)) == (ROOT_PRODUCTS if template in NORMS else 0)
 
 
 #: Templates that a T4 lacks instructions for, and some that it has: compiled here, run nowhere.

@@ -25,9 +25,9 @@ from tests.gpu.arithmetic import (
     scale_codes,
     threshold_blocks,
 )
-from tests.gpu.compare import expect, lay_out, layouts_of, normal, pack_rows
+from tests.gpu.compare import expect, lay_out, layouts_of, model_tensor, normal, pack_rows
 from tests.gpu.device import Array, bits_of
-from tests.gpu.gated import draw_gated
+from tests.gpu.gated import draw_gated, draw_norm, judge_norm, normalize
 from tests.test_gpu_arithmetic import counter_bytes
 
 #: Calls that take each kernel and each of its ways of reading and of writing scales: level, dtype, shape, axis, layout of the scales.
@@ -80,6 +80,57 @@ def test_fused(level: Level, dtype: str, layout: str, on_host: None) -> None:
     want, want_scales, pinned = expect(level, f, native)
     np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
     np.testing.assert_array_equal(np.where(pinned, codes, 0), np.where(pinned, want, 0))
+
+
+#: Whole and ragged rows of each number of threads, one longer than they hold, in every layout of scales.
+NORMS: tuple[tuple[Level, str, tuple[int, int], str], ...] = (
+    (("mx-floor", "mxfp8_e4m3", False), "bfloat16", (130, 1056), "128x4"),
+    (("mx-floor", "mxfp4", False), "bfloat16", (3, 4096), "128x4"),
+    (("mx-rceil", "mxfp4", False), "float16", (5, 5120), "row-major"),
+    (("mx-floor", "mxfp6_e2m3", False), "bfloat16", (5, 192), "row-major"),
+    (("mx-floor", "mxfp6_e2m3", False), "bfloat16", (2, 5120), "128x4"),
+    (("nvfp4-te", "nvfp4", True), "bfloat16", (2, 16400), "row-major"),
+    (("nvfp4-te", "nvfp4", True), "float16", (9, 2064), "128x4"),
+    (GROUP_LEVELS[1], "bfloat16", (6, 16384), "column-major"),
+    (GROUP_LEVELS[-1], "bfloat16", (5, 640), "128x4"),
+)
+
+
+@pytest.mark.parametrize("call", NORMS, ids=lambda call: f"{call[0][1]}-{call[1]}-{call[2][0]}x{call[2][1]}-{call[3]}")
+def test_norm(call: tuple[Level, str, tuple[int, int], str], on_host: None) -> None:
+    """RMSNorm: where every sum is exact, the model's bits of what the stated operations give; otherwise legal, and no other row counts."""
+    level, dtype, shape, layout = call
+    native = native_values(rules_of(level))[0]
+    bits = int(np.float32(native).view(np.uint32)) if level[2] else None
+    x, weight = draw_norm(dtype, *shape, 3)
+    for eps in (1e-6, 0.25):
+        codes, scales = run_quantize(x, level[1], level[0], scale_layout=layout, tensor=bits, norm=(weight, eps))
+        want, want_scales, _ = expect(level, normalize(x, weight, eps), native)
+        np.testing.assert_array_equal(scales, lay_out(want_scales, layout))
+        np.testing.assert_array_equal(codes, want)
+    x, weight = draw_norm(dtype, *shape, 4, exact=False)
+    codes, scales = run_quantize(x, level[1], level[0], tensor=bits, norm=(weight, 1e-6))
+    unpacked = np.unpackbits(codes, axis=1, bitorder="little").reshape(*x.shape, -1)
+    found = np.packbits(unpacked, axis=2, bitorder="little")[..., 0]
+    legal = judge_norm(level, x, weight, 1e-6, found, scales, model_tensor(level, native))
+    assert not legal.wrong.any()
+    assert legal.decided_codes.mean() > 0.98
+    again = run_quantize(x[1:2], level[1], level[0], tensor=bits, norm=(weight, 1e-6))
+    np.testing.assert_array_equal(again[0], codes[1:2])
+    np.testing.assert_array_equal(again[1], scales[1:2])
+
+
+def test_norm_of_lost_values(on_host: None) -> None:
+    """A NaN makes its row NaN; an infinity, which makes r zero, itself; a sum beyond float32 makes zeros, as does a row of zeros."""
+    x, weight = draw_norm("bfloat16", 5, 256, 3)
+    x[0, 40], x[1, 70], x[2, 0], x[3] = np.nan, -np.inf, 3e38, 0
+    codes, scales = run_quantize(x, "mxfp8_e4m3", "mx-floor", norm=(weight, 0.5))
+    lost = scales == 255
+    assert lost[0].all()
+    assert np.flatnonzero(lost[1]).tolist() == [2]
+    assert not lost[2:].any()
+    assert not (codes[2:4] & 0x7F).any()
+    assert (codes[4] & 0x7F).any()
 
 
 @pytest.mark.parametrize("shape", [(32, 64), (16, 48)])

@@ -26,7 +26,7 @@ from mxspec_gpu.build import GpuMissingError
 from mxspec_gpu.exact import ExactProduct, Operand, exact_product
 from mxspec_gpu.experts import QuantizedExperts, quantize_experts
 from mxspec_gpu.fp8 import fp8_gemm
-from mxspec_gpu.fused import quantize_silu_mul
+from mxspec_gpu.fused import quantize_rms_norm, quantize_silu_mul
 from mxspec_gpu.lookup import embedding, gemv
 from mxspec_gpu.records import GgufTensor, dequantize_records, pack_records, quantize_records, read_gguf, unpack_records
 from mxspec_gpu.rules import UnsupportedProfileError
@@ -61,6 +61,7 @@ __all__ = [
     "quantize_both",
     "quantize_experts",
     "quantize_records",
+    "quantize_rms_norm",
     "quantize_silu_mul",
     "read_gguf",
     "scale_shape",

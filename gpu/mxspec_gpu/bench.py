@@ -31,7 +31,7 @@ from mxspec_gpu.bench_reports import build_here, describe_environment, round_ban
 from mxspec_gpu.bench_rows import describe_row
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.ceilings import Ceilings, measure_bandwidths
-from mxspec_gpu.fused import quantize_silu_mul
+from mxspec_gpu.fused import quantize_rms_norm, quantize_silu_mul
 from mxspec_gpu.launch import Prepared
 from mxspec_gpu.peers import list_peers
 from mxspec_gpu.plans import HEAD, KernelLaunch, plan_any
@@ -70,9 +70,11 @@ def _make_calls(task: Task, shape: Shape) -> list[Callable[[], Any]]:
     for x in _inputs(task, shape, count_sets(sum(count_bytes(task, shape)))):
         common: dict[str, Any] = {"profile": task.profile, "tensor_scale": tensor, "scale_layout": layout}
         signs = {"signs": SIGNS} if task.transformed else {}
-        if task.kind == "fused":
-            q = quantize_silu_mul(x, task.fmt, **common)
-            calls.append(partial(quantize_silu_mul, x, task.fmt, out=(q.codes, q.scales), **common))
+        if task.kind in ("fused", "norm"):
+            norm = partial(quantize_rms_norm, x, torch.ones_like(x[0]), task.fmt, eps=1e-6, **common)
+            call = norm if task.kind == "norm" else partial(quantize_silu_mul, x, task.fmt, **common)
+            q = call()
+            calls.append(partial(call, out=(q.codes, q.scales)))
         elif task.kind == "amax":
             out = torch.zeros(1, device="cuda")
             calls.append(partial(api.tensor_scale, x, "nvfp4", task.profile, out=out, **signs))

@@ -14,6 +14,7 @@ from functools import partial
 
 from mxspec_gpu.build import ARCHITECTURES, KernelSource, OldGpuError, cache_folder, find_cubin
 from mxspec_gpu.fp8 import list_group_kernels
+from mxspec_gpu.fused import list_norm_kernels
 from mxspec_gpu.kernels import LEVELS, list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import list_product_kernels
 from mxspec_gpu.step_kernels import list_step_kernels
@@ -49,6 +50,7 @@ def main() -> int:
     sources = [
         *list_instantiations(LEVELS),
         *list_expert_kernels(LEVELS),
+        *list_norm_kernels(LEVELS),
         *list_product_kernels(),
         *list_step_kernels(),
         *list_tile_kernels(),

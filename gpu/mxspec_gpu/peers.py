@@ -28,6 +28,11 @@ def _cast_gated(x: Any) -> Any:
     return _cast_groups(import_torch().nn.functional.silu(gate) * up)
 
 
+def _cast_norm(x: Any, weight: Any) -> Any:
+    """The same of RMSNorm."""
+    return _cast_groups(import_torch().nn.functional.rms_norm(x, weight.shape, eps=1e-6) * weight)
+
+
 def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], Callable[[], Any]]]]:
     """(library, what, bytes, from a tensor the call)."""
     torch = import_torch()
@@ -43,6 +48,9 @@ def list_peers(n: int) -> list[tuple[str, str, tuple[int, int], Callable[[Any], 
     peers.append(("torch.compile", groups, size(8, 128, 4), partial(_make_call, torch.compile(_cast_groups, fullgraph=True), ())))
     gated, half = "SiLU times up, FP8 in groups of 128, float32 scales", (n * n * 2, n * n // 2 + n * n // 64)
     peers.append(("torch.compile", gated, half, partial(_make_call, torch.compile(_cast_gated, fullgraph=True), ())))
+    weight = torch.ones(n, device="cuda", dtype=torch.bfloat16)
+    normed = partial(_make_call, torch.compile(_cast_norm, fullgraph=True), (weight,))
+    peers.append(("torch.compile", "RMSNorm, FP8 in groups of 128, float32 scales", size(8, 128, 4), normed))
     try:
         from vllm.model_executor.layers.quantization.utils.fp8_utils import (
             per_token_group_quant_fp8,

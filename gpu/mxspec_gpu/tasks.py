@@ -19,7 +19,7 @@ class Task:
     """A row of the table."""
 
     name: str
-    #: "quantize", "fused" (SiLU(gate) * up of twice as many columns), "square" (16 x 16 blocks), "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
+    #: "quantize", "fused" (SiLU(gate) * up of twice as many columns), "norm" (RMSNorm), "square" (16 x 16 blocks), "dequantize", "columns", "both", "amax", "gemv", "embedding" (as many rows of a table four times as long).
     kind: str
     fmt: str
     profile: str
@@ -152,13 +152,14 @@ def _groups() -> list[Task]:
 
 
 def _fused() -> list[Task]:
-    """SiLU(gate) * up, quantized in the same pass."""
+    """SiLU(gate) * up, and RMSNorm, quantized in the same pass."""
     kinds = (
         ("mxfp8_e4m3", "mx-floor", False), ("mxfp4", "mx-floor", False), ("nvfp4", "nvfp4-te", False),
         ("fp8_e4m3-128-f32", "deepgemm-2.6/fp8-128/float32-cuda", False), ("fp8_e4m3-128-f32", "vllm-0.33/fp8-128/triton", True),
     )  # fmt: skip
     return [
-        Task(name=f"{fmt} of SiLU times up, {profile}{', scales by columns' * tiled}", kind="fused", fmt=fmt, profile=profile, tiled=tiled)
+        Task(name=f"{fmt} of {what}, {profile}{', scales by columns' * tiled}", kind=kind, fmt=fmt, profile=profile, tiled=tiled)
+        for kind, what in (("fused", "SiLU times up"), ("norm", "RMSNorm"))
         for fmt, profile, tiled in kinds
     ]
 

@@ -28,6 +28,7 @@ from mxspec_gpu import step_kernels
 from mxspec_gpu.build import KernelSource, import_cupy, name_arch
 from mxspec_gpu.compile_all import build_all
 from mxspec_gpu.fp8 import list_group_kernels
+from mxspec_gpu.fused import list_norm_kernels
 from mxspec_gpu.kernels import list_expert_kernels, list_instantiations
 from mxspec_gpu.product_kernels import AFFINE_FORMATS, list_product_kernels
 from mxspec_gpu.rules import generate_rules
@@ -36,6 +37,7 @@ from mxspec_gpu.tiles import list_tile_kernels
 
 from tests.gpu.arithmetic import FORMAT_LEVELS, LEVELS
 from tests.gpu.digest import GROUPS, STEP_SECTIONS, digest_sources, find_groups
+from tests.gpu.gated import FUSED_LEVELS
 from tests.gpu.sweeps import JOBS
 from tests.gpu.transformed import list_kernels
 
@@ -98,7 +100,7 @@ def list_test_kernels() -> list[KernelSource]:
 
 
 def list_sources(only: list[str]) -> list[KernelSource]:
-    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs."""
+    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs; of fused functions, those of norms."""
     if only and set(only) <= {section for name, group in GROUPS.items() for section in group[2] if name not in ("square", "fused")}:
         few = list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))
         products = [*list_product_kernels(), *list_tile_kernels(), *list_group_kernels()] if set(only) - set(STEP_SECTIONS) else []
@@ -106,9 +108,13 @@ def list_sources(only: list[str]) -> list[KernelSource]:
         return [*products, *steps, *few, *list_expert_kernels(FORMAT_LEVELS)]
     if only == ["sweeps"]:
         return [j.source(write=w) for j in JOBS for w in (False, True)]
+    norms = list_norm_kernels(FUSED_LEVELS)
+    if only == ["fused"]:
+        return norms
     return [
         *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
-        *list_product_kernels(), *list_tile_kernels(), *list_group_kernels(), *list_step_kernels(), *list_test_kernels(), *list_expert_kernels(FORMAT_LEVELS),
+        *list_product_kernels(), *list_tile_kernels(), *list_group_kernels(), *list_step_kernels(), *list_test_kernels(),
+        *list_expert_kernels(FORMAT_LEVELS), *norms,
     ]  # fmt: skip
 
 

@@ -40,7 +40,7 @@ GROUPS: dict[str, Group] = {
     "steps": (("sparse_gemv.cu", "step_affine.cu", "step_dequantize.cu", "step_quantize.cu"), ("sparse_gemv", "step_kernels", "steps"), STEP_SECTIONS),
     "experts": (("quantize_experts.cu",), ("experts",), ("devices", "experts")),
     "square": (("quantize_square.cu",), (), ("square",)),
-    "fused": ((), ("fused",), ("fused",)),
+    "fused": (("quantize_norm.cu",), ("fused",), ("fused",)),
 }  # fmt: skip
 
 

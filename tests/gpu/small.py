@@ -21,6 +21,7 @@ from mxspec_gpu.tiles import list_tunings, multiply_tiles
 from tests.gpu import arithmetic
 from tests.gpu.compare import layouts_of
 from tests.gpu.device import cp, is_hopper, to_gpu
+from tests.gpu.gated import FUSED_LEVELS, draw_norm
 from tests.gpu.views import VIEWS, apply
 
 LEVELS = (*((("mx-floor", f, False)) for f in mxspec.BLOCKS if f != "nvfp4"), ("mx-rceil", "mxfp4", False), ("nvfp4-te", "nvfp4", True))
@@ -161,7 +162,7 @@ def _stored(rng: np.random.Generator) -> int:
 
 
 def _groups(rng: np.random.Generator) -> int:
-    """Groups of 128, scales in every layout."""
+    """Groups of 128, and norms, scales in every layout."""
     calls = 0
     for level in arithmetic.GROUP_LEVELS[1::4]:
         for shape in ((160, 640), (3, 300), (129, 256)):
@@ -175,6 +176,12 @@ def _groups(rng: np.random.Generator) -> int:
                     if dtype == "bfloat16" and shape[1] % 256 == 0:
                         mxspec_gpu.quantize_silu_mul(to_gpu(x), level[1], profile=level[0], scale_layout=layout)
                         calls += 1
+    for profile, fmt, _ in FUSED_LEVELS:
+        for dtype, rows, k in (("bfloat16", 130, 384), ("float16", 3, 4096), ("bfloat16", 2, 16512)):
+            x, weight = draw_norm(dtype, rows, k, 1, exact=False)
+            for layout in layouts_of((profile, fmt, False)):
+                mxspec_gpu.quantize_rms_norm(to_gpu(x), to_gpu(weight), fmt, eps=1e-6, profile=profile, scale_layout=layout)
+                calls += 1
     return calls
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import mxspec
+from mxspec.fused.functions import EPS
 from mxspec_conformance.adapters.registry import Adapter, Kept, Library
 
 
@@ -170,6 +171,23 @@ class _Fused(_Target):
         return self._gpu.unpack(q.codes, fmt), q.scales
 
 
+class _Norm(_Target):
+    """RMSNorm, quantized in one pass."""
+
+    FUSED = tuple(f"rmsnorm-{fmt}" for fmt in ("mxfp4", "mxfp8_e4m3", "mxint8", "nvfp4"))
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self.DTYPES, self.FUSED_CONTRACT = (dtype,), f"any-2ulp+inner-{dtype}+product-{dtype}"
+
+    def quantize_fused(
+        self, x: Any, function: str, fmt: str, tensor_scale: float | None = None, weight: Any = None, eps: float = EPS
+    ) -> tuple[Any, Any]:
+        """Codes, one a byte, and scales."""
+        q = self._gpu.quantize_rms_norm(x, weight, fmt, eps=eps, tensor_scale=_scale(tensor_scale))
+        return self._gpu.unpack(q.codes, fmt), q.scales
+
+
 class _Affine(_Target):
     """Values in the dtype of the scales, rounded once."""
 
@@ -289,12 +307,13 @@ ADAPTERS = (
     ),
     *(
         Adapter(
-            name=f"mxspec_gpu-fused-{dtype}",
+            name=f"mxspec_gpu-{name}-{dtype}",
             library=_LIBRARY,
             kept=Kept.GPU,
-            about=f"this project's SiLU(gate) * up in {dtype}, quantized on the GPU",
-            make=partial(_Fused, dtype),
+            about=f"this project's {what} in {dtype}, quantized on the GPU",
+            make=partial(make, dtype),
         )
+        for name, what, make in (("fused", "SiLU(gate) * up", _Fused), ("norm", "RMSNorm", _Norm))
         for dtype in ("bfloat16", "float16")
     ),
     Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
