@@ -33,8 +33,7 @@ class GroupTuning:
     columns: int
     #: Blocks of threads with tiles below each other, which share what they read of b.
     cluster: int = 1
-    order: int = 0
-    pairs: int = 0
+    unroll: int = 1
 
     @property
     def rows(self) -> int:
@@ -54,8 +53,8 @@ class GroupTuning:
 
 #: The tiles, with the microseconds of a stage of each on an H200.
 _TILES = {
-    GroupTuning(2, 192, 2,1,0): 0.37,GroupTuning(2, 192, 2,0,0): 0.37,GroupTuning(2, 192, 1,0,0): 0.37,GroupTuning(2, 128, 2,1,0): 0.37,GroupTuning(2, 128, 2,0,1): 0.37,GroupTuning(2, 128, 2,0,0): 0.37, GroupTuning(2, 128,1,1,0): 0.42, GroupTuning(2, 64,1,0,0): 0.3,GroupTuning(2, 64,1,0,1): 0.3, GroupTuning(1, 128,1,0,1): 0.3, GroupTuning(1, 64,1,0,1): 0.25,
-    GroupTuning(1, 32,1,0,1): 0.2, GroupTuning(1,32,1,0,0):.2, GroupTuning(1, 16,1,0,1): 0.18,GroupTuning(1, 192,1,0,0): 0.18,
+    GroupTuning(2, 128, 2, 4): 0.37,GroupTuning(2, 128, 2, 8): 0.37,GroupTuning(2, 128, 2, 2): 0.37, GroupTuning(2, 128,1,4): 0.42, GroupTuning(2, 64,1,4): 0.3,GroupTuning(2, 64,2,4): 0.3, GroupTuning(1, 128,1,4): 0.3, GroupTuning(1, 64,1,4): 0.25,
+    GroupTuning(1, 64,1,8): 0.25, GroupTuning(1, 32,1,4): 0.2, GroupTuning(1,32,1,8):.2, GroupTuning(1, 16,1,8): 0.18,GroupTuning(2, 192,2,1): 0.18,
 }  # fmt: skip
 
 
@@ -80,7 +79,7 @@ def groups_kernel(scale: str, output: str, tuning: GroupTuning) -> KernelSource:
     defines = {
         "MX_SCALE": scale, "MX_OUTPUT": INPUTS[output], "MX_GROUPS": tuning.groups, "MX_COLUMNS": tuning.columns,
         "MX_STAGES": tuning.stages, "MX_CLUSTER": tuning.cluster,
-        "MX_ORDER": tuning.order, "MX_PAIRS": tuning.pairs,
+        "MX_UNROLL": tuning.unroll,
     }  # fmt: skip
     return TileSource(
         file="fp8.cu", function="multiply_groups", defines=tuple((name, str(value)) for name, value in defines.items()),

@@ -3,12 +3,12 @@
 // A group's sum is wgmma's, four instructions of 32 columns each; it goes to float32 by one fused multiply-add with the product of both
 // scales, rounded to float32. Groups follow one another from the first to the last, so an output depends on its own row and column alone.
 //
-// Both operands are brought as they lie, by the copy engine, for which one thread asks; three warps bring the scales in turn. The other
-// warpgroups multiply, each 64 rows of a tile; while one moves a group's sums, the tensor cores work for the other. Two blocks of a cluster have tiles below each other; each brings half of b's
+// Both operands are brought as they lie, by the copy engine, for which one thread asks. The warpgroups multiply, each 64 rows of a tile. Of
+// MX_UNROLL groups each begins before the sums of the one before are moved, so that the tensor cores have work meanwhile. Two blocks of a cluster have tiles below each other; each brings half of b's
 // rows for both. Blocks stay, and take one tile after the other, in bands that share rows of a and b in the L2 cache.
 //
-// Compiled with: MX_GROUPS (warpgroups that multiply: 1 or 2), MX_COLUMNS (rows of b of a tile: 16 to 128), MX_STAGES, MX_CLUSTER (1 or 2),
-// MX_SCALE, MX_OUTPUT.
+// Compiled with: MX_GROUPS (warpgroups that multiply: 1 or 2), MX_COLUMNS (rows of b of a tile: 16 to 192), MX_STAGES, MX_CLUSTER (1 or 2),
+// MX_UNROLL, MX_SCALE, MX_OUTPUT.
 #include "hopper.cuh"
 #include "wgmma.generated.cuh"
 
@@ -17,7 +17,7 @@ namespace mx {
 constexpr int kDepth = 128;  // columns of a stage, and of a group
 constexpr int kRows = 64 * MX_GROUPS, kThreads = 128 * (MX_GROUPS + 1), kSums = MX_COLUMNS / 2;
 constexpr int kBytesA = kRows * kDepth, kBytesB = MX_COLUMNS * kDepth, kPartB = kBytesB / MX_CLUSTER;
-constexpr u32 kBlocks = MX_COLUMNS > 128 ? 2 : 1, kParts = MX_PAIRS + 1;
+constexpr u32 kBlocks = MX_COLUMNS > 128 ? 2 : 1;
 constexpr u32 kBand = 16 / MX_CLUSTER;  // tiles, or pairs, that one column of tiles goes down
 
 // What the driver encodes for the copy engine.
@@ -47,10 +47,11 @@ struct Factors {
     for (u32 i = 0; i < kBlocks; ++i) to[2 + i] = load_scale(b, (u64)min(column / 128 + i, last) * row_b + (u64)group * group_b);
   }
 };
-__device__ __forceinline__ void multiply_scales(float (&to)[2 * kBlocks], const float (&from)[2 + kBlocks]) {
-#pragma unroll
-  for (int i = 0; i < 2 * kBlocks; ++i) to[i] = fmul(from[i % 2], from[2 + i / 2]);
-}
+// The products of one group, with the scales of both rows and of the blocks.
+struct Part {
+  float sums[kSums], factors[2 + kBlocks];
+  u32 slot;
+};
 
 struct Tile {
   u32 row, column;
@@ -143,6 +144,7 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
   if (threadIdx.x >= 128 * MX_GROUPS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == 128 * MX_GROUPS) {
+      asm volatile("prefetch.tensormap [%0]; prefetch.tensormap [%1];" ::"l"(&a), "l"(&b) : "memory");
       u32 parity = 1;
 #pragma unroll 1
       for (u32 i = first; i < tall * wide; i += step) {
@@ -163,75 +165,58 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
     __syncwarp();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4, group_of = threadIdx.x / 128;
-    const u64 from_a = describe_rows(shared_address(memory.a[0]) + group_of * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
+    const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4;
+    const u64 from_a = describe_rows(shared_address(memory.a[0]) + threadIdx.x / 128 * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
     u32 parity = 0;
-    if (MX_ORDER && group_of == 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
 #pragma unroll 1
     for (u32 i = first; i < tall * wide; i += step) {
       const Tile tile = find_tile(i, tall, wide, rank);
       const Factors factors = {scales_a, scales_b, min(tile.row + own, m - 1), min(tile.row + own + 8, m - 1), row_a, group_a, row_b, group_b, tile.column, (n - 1) / 128};
-      float sums[kSums], scales[kParts][2 * kBlocks], next[kParts][2 + kBlocks];
+      float sums[kSums];
+      Part parts[MX_UNROLL > 1 ? 2 : 1];
 #pragma unroll
       for (int s = 0; s < kSums; ++s) sums[s] = 0.0f;
-#pragma unroll
-      for (u32 p = 0; p < kParts; ++p) factors.load(next[p], min(p, groups - 1)), multiply_scales(scales[p], next[p]);
-      const auto start = [&](float (&part)[kSums]) {
+      const auto start = [&](Part& part, u32 group) {
+        factors.load(part.factors, group);
         wait(&memory.full[slot], parity);
-        if (MX_ORDER) asm volatile("bar.sync %0, 256;" ::"r"(group_of + 1) : "memory");
         fence_products();
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          multiply_tile(part, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
-          if (MX_ORDER && c == 2) end_products();
-        }
+        for (int c = 0; c < 4; ++c)
+          multiply_tile(part.sums, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
         end_products();
-        if (MX_ORDER) {
-          wait_products<1>();
-          asm volatile("bar.arrive %0, 256;" ::"r"(2 - group_of) : "memory");
-        }
-        const u32 at = slot;
+        part.slot = slot;
         if (++slot == MX_STAGES) slot = 0, parity ^= 1;
-        return at;
       };
-      const auto finish = [&](float (&part)[kSums], const float (&scale)[2 * kBlocks], u32 at) {
+      const auto finish = [&](Part& part) {
         // The compiler knows by this that it cannot read them before the wait.
 #pragma unroll
-        for (int s = 0; s < kSums; ++s) asm volatile("" : "+f"(part[s])::"memory");
+        for (int s = 0; s < kSums; ++s) asm volatile("" : "+f"(part.sums[s])::"memory");
         if (lane < MX_CLUSTER) {
-          if (MX_CLUSTER > 1) arrive_at(&memory.empty[at], lane);
-          else arrive(&memory.empty[at]);
+          if (MX_CLUSTER > 1) arrive_at(&memory.empty[part.slot], lane);
+          else arrive(&memory.empty[part.slot]);
         }
+        float scales[2 * kBlocks];
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocks; ++i) scales[i] = fmul(part.factors[i % 2], part.factors[2 + i / 2]);
 #pragma unroll
         for (int s = 0; s < kSums; ++s) {
           const int c = s / 32;  // 64 columns; the middle ones of 192 belong to the first block of b's scales or to the second
-          const float first = scale[s / 2 % 2], last = scale[kBlocks * 2 - 2 + s / 2 % 2];
-          sums[s] = ffma(part[s], kBlocks == 1 || c == 0 ? first : c == 2 ? last : tile.column % 128 ? last : first, sums[s]);
+          const float low = scales[s / 2 % 2], high = scales[kBlocks * 2 - 2 + s / 2 % 2];
+          sums[s] = ffma(part.sums[s], kBlocks == 1 || c == 0 ? low : c == 2 ? high : tile.column % 128 ? high : low, sums[s]);
         }
       };
       u32 group = 0;
 #pragma unroll 1
-      for (; group + kParts <= groups; group += kParts) {
-        float parts[kParts][kSums];
-        u32 at[kParts];
+      for (; group + MX_UNROLL <= groups; group += MX_UNROLL) {
+        start(parts[0], group);
 #pragma unroll
-        for (u32 p = 0; p < kParts; ++p) factors.load(next[p], min(group + kParts + p, groups - 1));
-#pragma unroll
-        for (u32 p = 0; p < kParts; ++p) at[p] = start(parts[p]);
-        wait_products<kParts - 1>(), finish(parts[0], scales[0], at[0]);
-        if (kParts > 1) wait_products<0>(), finish(parts[kParts - 1], scales[kParts - 1], at[kParts - 1]);
-        // Here, not before the products begin: they would wait for the scales.
-#pragma unroll
-        for (u32 p = 0; p < kParts; ++p) multiply_scales(scales[p], next[p]);
+        for (u32 u = 1; u < MX_UNROLL; ++u) start(parts[u % 2], group + u), wait_products<1>(), finish(parts[(u - 1) % 2]);
+        wait_products<0>(), finish(parts[(MX_UNROLL - 1) % 2]);
       }
-      if (group < groups) {
-        float part[kSums];
-        const u32 at = start(part);
-        wait_products<0>(), finish(part, scales[0], at);
-      }
+#pragma unroll 1
+      for (; group < groups; ++group) start(parts[0], group), wait_products<0>(), finish(parts[0]);
       store_sums(sums, y, tile.row + own, tile.column, m, n, aligned);
     }
-    if (MX_ORDER && group_of == 0) asm volatile("bar.sync 1, 256;" ::: "memory");
   }
   // No block leaves while another may write or arrive in its memory.
   if (MX_CLUSTER > 1) meet_cluster();
