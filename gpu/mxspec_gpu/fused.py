@@ -25,7 +25,7 @@ from mxspec_gpu.views import Matrix
 
 _HALVES = ("float16", "bfloat16")
 #: Elements of a row for each thread of `quantize_norm`, as kernels/quantize_norm.cu holds them, and how many threads there may be.
-_HELD, _THREADS = 32, (64, 128, 256, 512)
+_HELD, _THREADS = 64, (64, 128, 256)
 
 
 def _pad_scales(rules: KernelRules, rows: int, k: int, tiled: int, shape: tuple[int, ...]) -> list[Launch]:

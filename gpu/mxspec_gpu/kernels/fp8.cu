@@ -7,7 +7,7 @@
 // MX_UNROLL groups each begins before the sums of the one before are moved, so that the tensor cores have work meanwhile. Two blocks of a cluster have tiles below each other; each brings half of b's
 // rows for both. Blocks stay, and take one tile after the other, in bands that share rows of a and b in the L2 cache.
 //
-// Compiled with: MX_GROUPS (warpgroups that multiply: 1 or 2), MX_COLUMNS (rows of b of a tile: 16 to 192), MX_STAGES, MX_CLUSTER (1 or 2),
+// Compiled with: MX_GROUPS (warpgroups that multiply: 1 to 3), MX_COLUMNS (rows of b of a tile: 16 to 192), MX_STAGES, MX_CLUSTER (1 or 2),
 // MX_UNROLL, MX_SCALE, MX_OUTPUT.
 #include "hopper.cuh"
 #include "wgmma.generated.cuh"
@@ -124,10 +124,10 @@ __device__ __forceinline__ void store_sums(const float (&sums)[kSums], void* y, 
   }
 }
 
-// aligned: n is a multiple of eight, and y begins at one of 16 bytes.
+// bytes: of a stage as it is copied: of a few rows of a no more come, and those behind them in shared memory are anything. aligned: n is a multiple of eight, and y begins at one of 16 bytes.
 extern "C" __global__ void __cluster_dims__(MX_CLUSTER, 1, 1) __launch_bounds__(kThreads, 1)
 multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const void* scales_a, const void* scales_b, void* y,
-                u32 m, u32 n, u32 k, u32 row_a, u32 group_a, u32 row_b, u32 group_b, u32 aligned) {
+                u32 m, u32 n, u32 k, u32 row_a, u32 group_a, u32 row_b, u32 group_b, u32 bytes, u32 aligned) {
   extern __shared__ __align__(1024) u8 shared_memory[];
   auto& memory = *reinterpret_cast<Stages*>(shared_memory);
   const u32 rank = MX_CLUSTER > 1 ? rank_in_cluster() : 0, groups = (k + kDepth - 1) / kDepth;
@@ -153,7 +153,7 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
         for (u32 group = 0; group < groups; ++group) {
           u64* const full = &memory.full[slot];
           wait(&memory.empty[slot], parity);
-          asm volatile("{.reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;}" ::"r"(shared_address(full)), "n"(kBytesA + kBytesB) : "memory");
+          asm volatile("{.reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1;}" ::"r"(shared_address(full)), "r"(bytes) : "memory");
           copy_box(memory.a[slot], a, group * kDepth, tile.row, full);
           u8* const part = memory.b[slot] + rank * kPartB;
           if (MX_CLUSTER > 1) copy_box_to_both(part, b, group * kDepth, tile.column + rank * (MX_COLUMNS / 2), full);
@@ -164,7 +164,7 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
     }
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MX_GROUPS > 2 ? 160 : 240));
     const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4;
     const u64 from_a = describe_rows(shared_address(memory.a[0]) + threadIdx.x / 128 * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
     u32 parity = 0;

@@ -9,7 +9,7 @@
 #include "rows.cuh"
 namespace mx {
 
-constexpr u32 kHeld = 4;                        // words of 16 bytes that a thread holds
+constexpr u32 kHeld = 8;                        // words of 16 bytes that a thread brings
 constexpr u32 kSegment = MX_THREADS * kHeld;    // and a block of threads: of a longer row, one part after the other
 constexpr int kWarps = MX_THREADS / 32;
 static_assert(kIn != FLOAT32 && MX_SOURCE == 0 && MX_TILED != 3, "a row of 16-bit numbers at a time");
@@ -45,33 +45,40 @@ MX_HD u32 normalize(u32 x, float r, u32 weight) {
   return pack_f16x2(fmul(half_of<In>(y, 0), half_of<In>(weight, 0)), fmul(half_of<In>(y, 1), half_of<In>(weight, 1)));
 }
 
-// What a thread holds of a segment, zeros behind a row's end.
-__device__ __forceinline__ void load_part(const uint4* x, u32 first, u32 words, uint4 held[kHeld]) {
+// A thread's words of a segment into shared memory, zeros behind a row's end. They need no registers on their way, so that many rows are.
+__device__ __forceinline__ void copy_part(const uint4* x, u32 first, u32 words, uint4* row) {
 #pragma unroll
   for (u32 i = 0; i < kHeld; ++i) {
-    const u32 at = first + i * MX_THREADS + threadIdx.x;
-    held[i] = at < words ? __ldg(x + at) : make_uint4(0, 0, 0, 0);
+    const u32 own = i * MX_THREADS + threadIdx.x, at = first + own;
+#if MX_CHIP
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 ::"r"((u32)__cvta_generic_to_shared(row + own)), "l"(x + (at < words ? at : 0)), "r"(at < words ? 16 : 0) : "memory");
+#else
+    row[own] = at < words ? __ldg(x + at) : make_uint4(0, 0, 0, 0);
+#endif
   }
+#if MX_CHIP
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
 }
 
 // The first seven parameters are every quantizing kernel's: the weight is in place of random words, the bits of eps in place of a seed.
-extern "C" __global__ void __launch_bounds__(MX_THREADS)
+extern "C" __global__ void __launch_bounds__(MX_THREADS, 1280 / MX_THREADS)
 quantize_norm(const uint4* __restrict__ x, u8* __restrict__ codes, u8* __restrict__ scales, const float* __restrict__ tensor,
               const uint4* __restrict__ weight, u64 eps, u32 tensor_bits, u32 blocks_per_row, u32 tiles) {
   __shared__ uint4 row[kSegment];
   __shared__ float of_warp[kWarps];
   const u32 words = blocks_per_row * (kBlock / 8), lane = threadIdx.x & 31;
   x += (u64)blockIdx.x * words;
-  uint4 held[kHeld], factors[kHeld];
-  load_part(weight, 0, words, factors);  // of most rows all, while x is on its way
   float sum = 0;
 #pragma unroll 1
   for (u32 first = 0; first < words; first += kSegment) {
-    load_part(x, first, words, held);
+    copy_part(x, first, words, row);
 #pragma unroll
     for (u32 i = 0; i < kHeld; ++i) {
-      float eight = add_squares<kIn>(add_squares<kIn>(0.0f, held[i].x), held[i].y);
-      eight = add_squares<kIn>(add_squares<kIn>(eight, held[i].z), held[i].w);
+      const uint4 v = row[i * MX_THREADS + threadIdx.x];
+      float eight = add_squares<kIn>(add_squares<kIn>(0.0f, v.x), v.y);
+      eight = add_squares<kIn>(add_squares<kIn>(eight, v.z), v.w);
       sum = fadd(sum, eight);
     }
   }
@@ -90,12 +97,13 @@ quantize_norm(const uint4* __restrict__ x, u8* __restrict__ codes, u8* __restric
   const Tensor t = Rules::derive_tensor(tensor_value<Rules>(tensor, tensor_bits));
 #pragma unroll 1
   for (u32 first = 0; first < words; first += kSegment) {
-    if (words > kSegment) load_part(x, first, words, held), load_part(weight, first, words, factors);
+    if (words > kSegment) copy_part(x, first, words, row);
 #pragma unroll
     for (u32 i = 0; i < kHeld; ++i) {
-      const uint4 v = held[i], w = factors[i];
-      row[i * MX_THREADS + threadIdx.x] =
-          make_uint4(normalize<kIn>(v.x, r, w.x), normalize<kIn>(v.y, r, w.y), normalize<kIn>(v.z, r, w.z), normalize<kIn>(v.w, r, w.w));
+      uint4& v = row[i * MX_THREADS + threadIdx.x];
+      const u32 at = first + i * MX_THREADS + threadIdx.x;
+      const uint4 w = __ldg(weight + (at < words ? at : 0));
+      v = make_uint4(normalize<kIn>(v.x, r, w.x), normalize<kIn>(v.y, r, w.y), normalize<kIn>(v.z, r, w.z), normalize<kIn>(v.w, r, w.w));
     }
     __syncthreads();
     const rows::Arguments a{row - first, codes, scales, blocks_per_row, 0, 0, tiles, 0, 0, 0, 0, 0, 0};
