@@ -34,6 +34,7 @@ class GroupTuning:
     #: Blocks of threads with tiles below each other, which share what they read of b.
     cluster: int = 1
     unroll: int = 1
+    held: int = 0
 
     @property
     def rows(self) -> int:
@@ -53,8 +54,8 @@ class GroupTuning:
 
 #: The tiles, with the microseconds of a stage of each on an H200.
 _TILES = {
-    GroupTuning(3, 128, 2, 1): 0.37,GroupTuning(3, 128, 1, 1): 0.37,GroupTuning(2, 128, 2, 8): 0.37, GroupTuning(2, 128,1,4): 0.42, GroupTuning(2, 64,1,4): 0.3, GroupTuning(1, 128,1,4): 0.3, 
-    GroupTuning(1, 64,1,8): 0.25, GroupTuning(1, 32,1,4): 0.2, GroupTuning(1, 16,1,8): 0.18,
+    GroupTuning(2, 128, 2, 8): 0.37,GroupTuning(2, 128, 2, 2,1): 0.37,GroupTuning(2, 128, 2, 1,1): 0.37,GroupTuning(2, 192, 2, 1,1): 0.37, GroupTuning(2, 192, 1, 1,1): 0.37, GroupTuning(2, 128,1,4): 0.42,GroupTuning(2, 128,1,1,1): 0.42, GroupTuning(3, 128,2,1,1): 0.42, GroupTuning(2, 64,1,4): 0.3,GroupTuning(2, 64,1,4,1): 0.3, GroupTuning(1, 128,1,4): 0.3, GroupTuning(1, 128,1,1,1): 0.3, 
+    GroupTuning(1, 64,1,4,0): 0.25, GroupTuning(1, 64,1,4,1): 0.25, GroupTuning(1, 32,1,4): 0.2,GroupTuning(1, 32,1,4,1): 0.2,
 }  # fmt: skip
 
 
@@ -79,11 +80,11 @@ def groups_kernel(scale: str, output: str, tuning: GroupTuning) -> KernelSource:
     defines = {
         "MX_SCALE": scale, "MX_OUTPUT": INPUTS[output], "MX_GROUPS": tuning.groups, "MX_COLUMNS": tuning.columns,
         "MX_STAGES": tuning.stages, "MX_CLUSTER": tuning.cluster,
-        "MX_UNROLL": tuning.unroll,
+        "MX_UNROLL": tuning.unroll, "MX_HELD": tuning.held,
     }  # fmt: skip
     return TileSource(
         file="fp8.cu", function="multiply_groups", defines=tuple((name, str(value)) for name, value in defines.items()),
-        generated=(("wgmma.generated.cuh", generate_wgmma(tuning.columns, codes=True)),),
+        generated=(("wgmma.generated.cuh", generate_wgmma(tuning.columns, codes=1+tuning.held)),),
         shared=tuning.stages * tuning.stage,
     )  # fmt: skip
 
