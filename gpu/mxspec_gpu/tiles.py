@@ -123,11 +123,7 @@ def generate_wgmma(columns: int, *, codes: bool = False) -> str:
     """
     count = columns // 2
     sums, operands = ", ".join(f"%{i}" for i in range(count)), ", ".join(f'"+f"(d[{i}])' for i in range(count))
-    if codes == 2:
-        words = ", ".join(f"%{count + i}" for i in range(4))
-        given, kind, a, tail = "u32 a0, u32 a1, u32 a2, u32 a3, u64 b, u32 more", "k32.f32.e4m3.e4m3", f"{{{words}}}", ""
-        inputs, b, more = '"r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(more)', f"%{count + 4}", f"%{count + 5}"
-    elif codes:
+    if codes:
         given, kind, a, tail = "u64 a, u64 b, u32 more", "k32.f32.e4m3.e4m3", f"%{count}", ""
         inputs, b, more = '"l"(a), "l"(b), "r"(more)', f"%{count + 1}", f"%{count + 2}"
     else:

@@ -7,7 +7,7 @@
 // MX_UNROLL groups each begins before the sums of the one before are moved, so that the tensor cores have work meanwhile. Two blocks of a cluster have tiles below each other; each brings half of b's
 // rows for both. Blocks stay, and take one tile after the other, in bands that share rows of a and b in the L2 cache.
 //
-// Compiled with: MX_GROUPS (warpgroups that multiply: 1 to 3), MX_COLUMNS (rows of b of a tile: 16 to 192), MX_STAGES, MX_CLUSTER (1 or 2),
+// Compiled with: MX_GROUPS (warpgroups that multiply: 1 or 2), MX_COLUMNS (rows of b of a tile: 16 to 192), MX_STAGES, MX_CLUSTER (1 or 2),
 // MX_UNROLL, MX_SCALE, MX_OUTPUT.
 #include "hopper.cuh"
 #include "wgmma.generated.cuh"
@@ -50,17 +50,8 @@ struct Factors {
 // The products of one group, with the scales of both rows and of the blocks.
 struct Part {
   float sums[kSums], factors[2 + kBlocks];
-#if MX_HELD
-  u32 codes[4][4];
-#endif
   u32 slot;
 };
-
-// 32 columns of a warp's 16 rows, as an instruction wants them; the chunk of 16 bytes that this lane's row begins with is swizzled.
-__device__ __forceinline__ void load_codes(u32 (&a)[4], u32 row, u32 chunk) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(row + (chunk << 4)) : "memory");
-}
 
 struct Tile {
   u32 row, column;
@@ -173,10 +164,9 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
     }
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MX_GROUPS > 2 ? 160 : 240));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const u32 lane = threadIdx.x % 32, own = threadIdx.x / 32 * 16 + lane / 4;
     const u64 from_a = describe_rows(shared_address(memory.a[0]) + threadIdx.x / 128 * (64 * kDepth)), from_b = describe_rows(shared_address(memory.b[0]));
-    const u32 own_a = shared_address(memory.a[0]) + (threadIdx.x / 32 * 16 + lane % 16) * kDepth, own_chunk = lane / 16 ^ lane % 8;
     u32 parity = 0;
 #pragma unroll 1
     for (u32 i = first; i < tall * wide; i += step) {
@@ -189,18 +179,10 @@ multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ Ten
       const auto start = [&](Part& part, u32 group) {
         factors.load(part.factors, group);
         wait(&memory.full[slot], parity);
-#if MX_HELD
-#pragma unroll
-        for (int c = 0; c < 4; ++c) load_codes(part.codes[c], own_a + slot * kBytesA, own_chunk ^ 2 * c);
-#endif
         fence_products();
 #pragma unroll
         for (int c = 0; c < 4; ++c)
-#if MX_HELD
-          multiply_tile(part.sums, part.codes[c][0], part.codes[c][1], part.codes[c][2], part.codes[c][3], from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
-#else
           multiply_tile(part.sums, from_a + (slot * kBytesA >> 4) + 2 * c, from_b + (slot * kBytesB >> 4) + 2 * c, c > 0);
-#endif
         end_products();
         part.slot = slot;
         if (++slot == MX_STAGES) slot = 0, parity ^= 1;
