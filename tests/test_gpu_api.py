@@ -103,7 +103,7 @@ def test_committed_differential_is_of_this_code() -> None:
 
 
 _VERDICTS = (
-    "", "-tiles", "-experts", "-products-bfloat16", "-products-float16", "-affine", "-records", "-sparse", "-steps-bfloat16", "-steps-float16",
+    "", "-tiles", "-experts", "-products-bfloat16", "-products-float16", "-fp8", "-affine", "-records", "-sparse", "-steps-bfloat16", "-steps-float16",
     "-fused-bfloat16", "-fused-float16",
 )  # fmt: skip
 #: What is open, as the page says: NVFP4's NaN, which no text defines; unaligned offsets, which were refused then.

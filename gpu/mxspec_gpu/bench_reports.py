@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -67,20 +67,21 @@ def write_report(out: Path, report: dict[str, Any]) -> None:
     temporary.replace(out)
 
 
-def run_command(description: str | None, what: str, sources: Sequence[KernelSource], measure: Callable[[Ceilings], dict[str, Any]]) -> int:
-    """A command with `--out FILE`: build kernels, measure the bandwidths, then what is requested, and write the report.
+def run_command(description: str | None, what: str, sources: Sequence[KernelSource], parts: Mapping[str, Callable[[Ceilings], Any]]) -> int:
+    """A command with `--out FILE` and `--only PART ...`: build kernels, measure the bandwidths, then what is requested, and write the report.
 
-    what: the report's first line. measure: its own part, from the ceilings of the same run.
+    what: the report's first line. parts: key in the report -> what measures it, from the ceilings of the same run.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts of the report")
     options = parser.parse_args()
     build_here(sources)
     bandwidth = measure_bandwidths()
     ceilings = Ceilings(bandwidth)
     report = {
         "what": what, **describe_environment(), "least_sets_of_buffers": LEAST_SETS, "bandwidth": round_bandwidths(bandwidth),
-        **measure(ceilings), "mixes": ceilings.describe(),
+        **{name: measure(ceilings) for name, measure in parts.items() if name in options.only}, "mixes": ceilings.describe(),
     }  # fmt: skip
     write_report(options.out, report)
     return 0

@@ -1,12 +1,13 @@
-"""How fast products of four-bit weights are by the number of rows: `python -m mxspec_gpu.bench_tiles --out FILE`. Needs torch.
+"""How fast products of four-bit weights, and of FP8 in groups, are by the number of rows: `python -m mxspec_gpu.bench_tiles --out FILE`. Needs torch.
 
 `gemm` and `grouped_gemm`, each of the ways apart, humming-kernels with the same weights (prepared beforehand) where it is installed, and cuBLAS with
-bfloat16 weights; in one run, launches taking turns on three sets of buffers or more.
+bfloat16 weights; `fp8_gemm` with cuBLAS and DeepGEMM; in one run, launches taking turns on three sets of buffers or more.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,8 +20,9 @@ from mxspec_gpu.arrays import view_array
 from mxspec_gpu.bench_reports import run_command
 from mxspec_gpu.bench_rows import Row, describe_timing, draw_blocks, draw_values
 from mxspec_gpu.ceilings import Ceilings
+from mxspec_gpu.fp8 import GROUP, fp8_gemm, list_group_kernels
 from mxspec_gpu.gemv_tunings import MOST_VECTORS
-from mxspec_gpu.peers import prepare_humming
+from mxspec_gpu.peers import find_deepgemm, prepare_humming
 from mxspec_gpu.tasks import Shape
 from mxspec_gpu.tiles import gemm, grouped_gemm, list_tile_kernels, multiply_tiles
 from mxspec_gpu.timing import LEAST_SETS, Call, count_sets, import_torch, measure
@@ -35,6 +37,9 @@ MODEL_ROWS = (17, 32, 64, 128, 512, 1024)
 EXPERTS: tuple[tuple[int, Shape, int], ...] = (
     (128, (2880, 2880), 64), (128, (2880, 2880), 1024), (128, (2880, 2880), 8192), (8, (14336, 4096), 64), (8, (14336, 4096), 1024),
 )  # fmt: skip
+#: FP8 weights of DeepSeek's models, and a square; and the rows with each.
+GROUPS: tuple[Shape, ...] = ((4096, 7168), (7168, 2048), (8192, 8192))
+GROUP_ROWS = (16, 64, 128, 512, 4096, 8192)
 ONE = (0, 0x3F800000)
 
 
@@ -116,18 +121,44 @@ def measure_experts(fmt: str, experts: int, shape: Shape, rows: int) -> Row:
     return {"name": name, "format": fmt, "experts": experts, "size": n, "columns": k, "rows": rows, "ways": timings}
 
 
-def _measure(_: Ceilings) -> dict[str, Any]:
-    formats = ("mxfp4", "nvfp4")
-    square = [row for fmt in formats for shape in SQUARE for row in measure_rows(fmt, shape, ROWS, peers=True)]
-    models = [row for fmt in formats for shape in MODELS for row in measure_rows(fmt, shape, MODEL_ROWS, peers=False)]
-    experts = [measure_experts(fmt, *case) for fmt in formats for case in EXPERTS]
-    return {"rows": square, "models": models, "experts": experts}
+def _draw_groups(rows: int, k: int, scales: int) -> tuple[Any, Any]:
+    torch = import_torch()
+    return draw_values(rows, k).to(torch.float8_e4m3fn), torch.rand(scales, k // GROUP, device="cuda") + 0.5
+
+
+def measure_groups(shape: Shape, m: int) -> Row:
+    """FP8 rows in groups of 1 x 128 with blocks of 128 x 128, scales as each library wants them."""
+    torch, (n, k) = import_torch(), shape
+    sets = [(*_draw_groups(m, k, m), *_draw_groups(n, k, -(-n // GROUP))) for _ in range(count_sets((n + m) * k))]
+    outs = [draw_values(m, n) for _ in sets]
+    columns = [sx.t().contiguous().t() for _, sx, _, _ in sets]
+    ways: dict[str, list[Call]] = {"fp8_gemm": [partial(fp8_gemm, *part, out=y) for part, y in zip(sets, outs, strict=True)]}
+    ways["cuBLAS"] = [
+        partial(torch._scaled_mm, x, w.t(), c, sw.t(), out_dtype=torch.bfloat16) for (x, _, w, sw), c in zip(sets, columns, strict=True)
+    ]
+    if multiply := find_deepgemm():
+        ways["DeepGEMM"] = [partial(multiply, (x, c), (w, sw), y) for (x, _, w, sw), c, y in zip(sets, columns, outs, strict=True)]
+    timings = {what: describe_timing(measure(calls)) for what, calls in ways.items()}
+    name = f"FP8 in groups of 128, weights {n} x {k}, {m} rows"
+    print(f"{name:56} " + ", ".join(f"{what} {t['microseconds']:.1f}" for what, t in timings.items()), flush=True)
+    del sets, outs, ways
+    torch.cuda.empty_cache()
+    return {"name": name, "size": n, "columns": k, "rows": m, "ways": timings}
+
+
+FORMATS = ("mxfp4", "nvfp4")
+PARTS: dict[str, Callable[[Ceilings], Any]] = {
+    "rows": lambda _: [row for fmt in FORMATS for shape in SQUARE for row in measure_rows(fmt, shape, ROWS, peers=True)],
+    "models": lambda _: [row for fmt in FORMATS for shape in MODELS for row in measure_rows(fmt, shape, MODEL_ROWS, peers=False)],
+    "experts": lambda _: [measure_experts(fmt, *case) for fmt in FORMATS for case in EXPERTS],
+    "groups": lambda _: [measure_groups(shape, rows) for shape in GROUPS for rows in GROUP_ROWS],
+}
 
 
 def main() -> int:
     """Measure and write the report."""
-    what = "products of four-bit weights by the number of rows: microseconds of each way and of peers in the same run"
-    return run_command(__doc__, what, list_tile_kernels(), _measure)
+    what = "products by the number of rows: microseconds of each way and of peers in the same run"
+    return run_command(__doc__, what, [*list_tile_kernels(), *list_group_kernels()], PARTS)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import mxspec
 import mxspec_gpu
 from mxspec.affine import Offset
 from mxspec.tensorscale import TensorScale
-from mxspec_gpu import kernels, product_kernels, records, step_kernels, steps
+from mxspec_gpu import fp8, kernels, product_kernels, records, step_kernels, steps
 from mxspec_gpu.arrays import view_array
 from mxspec_gpu.build import import_cupy
 from mxspec_gpu.tiles import list_tunings, multiply_tiles
@@ -185,12 +185,27 @@ def _groups(rng: np.random.Generator) -> int:
     return calls
 
 
+def _products_of_groups(rng: np.random.Generator) -> int:
+    """FP8 in groups: every tile, scales of both kinds, ragged on all sides."""
+    calls = 0
+    for m, n, k in ((3, 41, 16), (200, 300, 400)):
+        codes = [to_gpu(rng.integers(0, 256, (rows, k), dtype=np.uint8)) for rows in (m, n)]
+        for kind in (np.float32, np.uint8):
+            scales = [to_gpu(np.full((rows, -(-k // 128)), 100, kind)) for rows in (m, -(-n // 128))]
+            views = [view_array(a, "a") for pair in zip(codes, scales, strict=True) for a in pair]
+            for tuning in fp8.list_tunings():
+                out = view_array(cp().empty((m, n), np.float32), "out")
+                fp8.multiply_groups(views[0], views[1], views[2], views[3], out, tuning=tuning)
+                calls += 1
+    return calls
+
+
 def main() -> None:
     """Run them all."""
     cupy = import_cupy()
     cupy.cuda.set_allocator(None)
     rng = np.random.default_rng(1)
-    calls = 0
+    calls = _products_of_groups(rng) if is_hopper() else 0
     for profile, fmt, two in LEVELS:
         for dtype in ("float32", "bfloat16"):
             tensor = cupy.asarray(np.ones(1, np.float32)) if two else None

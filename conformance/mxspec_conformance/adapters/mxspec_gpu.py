@@ -188,6 +188,18 @@ class _Norm(_Target):
         return self._gpu.unpack(q.codes, fmt), q.scales
 
 
+class _Fp8(_Target):
+    """`fp8_gemm`."""
+
+    OUT_DTYPES = ("bfloat16", "float32")
+    ACCUMULATOR = "fused-f13-32-promoted-128"
+    OPERANDS = ({"a": "fp8_e4m3-128-f32", "b": "fp8_e4m3-128-f32/128x128"}, {"a": "fp8_e4m3-128", "b": "fp8_e4m3-128/128x128"})
+
+    def matmul(self, a: Any, b: Any, out_dtype: str) -> Any:
+        """[m, n]."""
+        return self._gpu.fp8_gemm(a.codes, a.scales, b.codes, b.scales, dtype=out_dtype)
+
+
 class _Affine(_Target):
     """Values in the dtype of the scales, rounded once."""
 
@@ -302,6 +314,7 @@ ADAPTERS = (
         )
         for dtype in ("bfloat16", "float16")
     ),
+    Adapter(name="mxspec_gpu-fp8", library=_LIBRARY, kept=Kept.GPU, about="this project's products of FP8 in groups of 128", make=_Fp8),
     Adapter(
         name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine
     ),
