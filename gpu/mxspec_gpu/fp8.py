@@ -13,7 +13,7 @@ from mxspec_gpu.arguments import check_apart
 from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.build import KernelSource, OldGpuError, find_arch, import_cupy
 from mxspec_gpu.kernels import INPUTS
-from mxspec_gpu.launch import POINTER, U32, get_kernel, load_driver
+from mxspec_gpu.launch import POINTER, U32, _load_driver, get_kernel
 from mxspec_gpu.tiles import CHIP, MOST_SHARED, TileSource, count_multiprocessors, generate_wgmma
 
 #: Columns of a group, which is a stage of the pipeline; rows and columns of a block of b's scales.
@@ -109,7 +109,7 @@ def encode_map(pointer: int, rows: int, k: int, box: int) -> Any:
     """The driver's description of codes [rows, k], of which `box` rows and 128 columns are copied at a time; zeros lie around them."""
     memory = ctypes.create_string_buffer(192)
     place = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
-    status = load_driver().cuTensorMapEncodeTiled(
+    status = _load_driver().cuTensorMapEncodeTiled(
         ctypes.c_void_p(place), 0, 2, ctypes.c_void_p(pointer), (ctypes.c_uint64 * 2)(k, rows), (ctypes.c_uint64 * 1)(k),
         (ctypes.c_uint32 * 2)(GROUP, box), (ctypes.c_uint32 * 2)(1, 1), 0, 3, 2, 0,  # swizzled by 128 bytes; L2 takes 128 bytes ahead
     )  # fmt: skip

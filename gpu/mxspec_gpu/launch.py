@@ -83,8 +83,7 @@ _BESIDE = 6
 
 
 @lru_cache(maxsize=1)
-def load_driver() -> Any:
-    """The driver's library, for what CuPy does not bind."""
+def _load_driver() -> Any:
     return ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
 
 
@@ -93,7 +92,7 @@ def launch_beside(kernel: Kernel, grid: tuple[int, int, int], threads: int, stre
     _kept, pointers = kernel.pack(parameters)
     attribute = _Attribute(_BESIDE, 0, 1)
     config = _Config(grid, (threads, 1, 1), kernel.source.shared, stream, ctypes.pointer(attribute), 1)
-    status = load_driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel.handle), pointers, None)
+    status = _load_driver().cuLaunchKernelEx(ctypes.byref(config), ctypes.c_void_p(kernel.handle), pointers, None)
     if status:
         raise import_cupy().cuda.driver.CUDADriverError(status)
 
