@@ -47,7 +47,7 @@ def test_sections_depend_on_what_they_call() -> None:
 
 
 def test_sections_that_multiply_vectors_depend_on_their_kernels() -> None:
-    """Those whose tests call such a product, or what hands its work on to one."""
-    calls = re.compile(r"mxspec_gpu\.(?:\w*gemv|gemm)\b|cutlass_scaled")
+    """Those whose tests call such a product, or what hands its work on to one or shares its parts."""
+    calls = re.compile(r"mxspec_gpu\.(?:\w*gemv|\w*gemm)\b|cutlass_scaled")
     tests = {f.stem.removeprefix("test_") for f in FOLDER.glob("test_*.py") if calls.search(f.read_text("utf-8"))}
     assert tests == {name for name in tests | set(digest.GROUPS["vectors"][2]) if "vectors" in digest.find_groups(name)}

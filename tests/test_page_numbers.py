@@ -150,9 +150,16 @@ def expert_rows(name: str) -> Iterator[Value]:
     yield from (row["ways"][way]["microseconds"] for way in row["ways"])
 
 
-def groups(name: str) -> Iterator[Value]:
+def group_products(shape: str) -> Iterator[Value]:
+    """All ways of FP8 weights, by the number of rows."""
+    for row in load("gpu/fp8-h200.json")["groups"]:
+        if f"{row['size']} x {row['columns']}" == shape:
+            yield from (row["ways"][way]["microseconds"] for way in row["ways"])
+
+
+def groups(name: str, file: str) -> Iterator[Value]:
     """A row of the bench of FP8 in groups and of fused functions."""
-    row = next(r for r in load("gpu/groups-h200.json")["rows"] if r["name"] == name)
+    row = next(r for r in load(f"gpu/{file}-h200.json")["rows"] if r["name"] == name)
     yield from (row[key] for key in ("microseconds", "percent", "percent_of_mix"))
 
 
@@ -323,7 +330,7 @@ US, MIX = ("microseconds",), ("percent_of_mix",)
 SECTIONS = (
     ("levels",), ("views",), ("quick",), ("transform",), ("steps",), ("sparse_gemv",), ("lookup",), ("affine", "exact", "products"),
     ("records", "sparse"), ("experts",), ("shapes",), ("stochastic",), ("tensor_scale",), ("scalars",), ("streams",), ("devices",),
-    ("lightx2v",), ("calls",), ("sweeps",), ("volume",), ("square",), ("tiles",), ("fused",),
+    ("lightx2v",), ("calls",), ("sweeps",), ("volume",), ("square",), ("tiles",), ("fused",), ("fp8",),
 )  # fmt: skip
 
 QUOTES = (
@@ -381,7 +388,12 @@ QUOTES = (
         for size in (8192, 16384)
     ),
     *(Quote(GPU, f"| {row['name']} |", partial(expert_rows, row["name"])) for row in load("gpu/rows-h200.json")["experts"]),
-    *(Quote(GPU, f"| {row['name']} |", partial(groups, row["name"])) for row in load("gpu/groups-h200.json")["rows"]),
+    *(
+        Quote(GPU, f"| {row['name']} |", partial(groups, row["name"], file))
+        for file in ("groups", "norm")
+        for row in load(f"gpu/{file}-h200.json")["rows"]
+    ),
+    *(Quote(GPU, f"| FP8, {shape} |", partial(group_products, shape)) for shape in ("4096 x 7168", "7168 x 2048", "8192 x 8192")),
     Quote(GPU, "| NVFP4 | 15.0", lambda: gemm("nvfp4")),
     Quote(GPU, "| INT4 in groups of 64, bias, bfloat16 | 16.0", lambda: gemm("int4-g64-bias-bfloat16")),
     Quote(GPU, "| MXFP4 | 241", lambda: experts("mxfp4 rows of 128 experts")),

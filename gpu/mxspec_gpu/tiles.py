@@ -282,8 +282,8 @@ def grouped_gemm(
         raise OldGpuError("grouped_gemm needs wgmma, of compute capability 9.0; call gemm for each expert")
     if len(weights.shape) != 3 or len(lead) != 1 or weights.shape[2] * 2 != view.shape[1] or not is_whole(view.shape[1]):
         raise ValueError(
-            f"x has shape {(*lead, view.shape[-1])} and codes {weights.shape}; pass x [M, K] and codes [E, N, K / 2], K a positive "
-            f"multiple of {COLUMNS // 2}"
+            f"x has shape {(*lead, view.shape[-1])} and codes {weights.shape}; pass x [M, K] and codes [E, N, K / 2], K a "
+            f"multiple of {COLUMNS // 2} above zero"
         )
     (experts, n, _), k = weights.shape, view.shape[1]
     starts, wanted = view_array(offsets, "offsets"), dtype or "bfloat16"

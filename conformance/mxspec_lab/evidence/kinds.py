@@ -167,6 +167,8 @@ KINDS = (
     Kind("gpu/differential-*.json", "python -m tests.gpu.differential", "5 min on an NVIDIA GPU"),
     Kind("gpu/bench-*.json", "python -m mxspec_gpu.bench", "10 min on an NVIDIA GPU"),
     Kind("gpu/groups-*.json", "python -m mxspec_gpu.bench --only", "2 min on an NVIDIA GPU"),
+    Kind("gpu/norm-*.json", "python -m mxspec_gpu.bench --quick --peers --only", "1 min on an NVIDIA GPU"),
+    Kind("gpu/fp8-*.json", "python -m mxspec_gpu.bench_tiles --only groups", "1 min on an NVIDIA GPU, and DeepGEMM"),
     Kind("gpu/rows-*.json", "python -m mxspec_gpu.bench_tiles", "5 min on an NVIDIA GPU"),
     Kind("gpu/products-*.json", "python -m mxspec_gpu.bench_products", "1 min on an NVIDIA GPU"),
     Kind("gpu/steps-*.json", "python -m mxspec_gpu.bench_steps", "1 min on an NVIDIA GPU"),

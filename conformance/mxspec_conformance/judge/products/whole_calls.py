@@ -5,7 +5,7 @@ The GPU adds in float64, with a certificate for each output (`mxspec_gpu.exact_p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mxspec import dot
 from mxspec.dot import EXACTLY, Accumulator, OperandContract, Sums
+from mxspec.formats import BlockFormat
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.products.calls import OPERATION
 from mxspec_conformance.judge.products.case import ProductCase
@@ -41,7 +42,7 @@ def judge_whole_call(
         side.kind is OperandKind.BLOCK and side.sparsity is None and side.block.scale.bits <= 8 for side in sides
     ):
         return
-    oracle = find_oracle(session.capabilities)
+    oracle = find_oracle(session.capabilities, [side.block for side in sides])
     if oracle is None:
         return
     maker = Maker(product, session.capabilities, accumulator, seed=30)
@@ -63,16 +64,19 @@ def judge_whole_call(
     scorecard.count(TOPIC, case.label, ok=not wrong.any(), show=partial(call_failure, case.label, _describe(answer, sums, wrong)))
 
 
-def find_oracle(capabilities: Capabilities) -> Oracle | None:
-    """The GPU's exact products, for targets whose arrays lie there; None where there is no GPU, or no CuPy."""
+def find_oracle(capabilities: Capabilities, blocks: Sequence[BlockFormat]) -> Oracle | None:
+    """The GPU's exact products, for targets whose arrays lie there; None where there is no GPU, or no CuPy, or no kernel for a format."""
     on_gpu = capabilities.arrays == "cupy" or (capabilities.arrays == "torch" and (capabilities.device or "").startswith("cuda"))
     if not on_gpu:
         return None
     import mxspec_gpu
+    from mxspec_gpu.arguments import check_format
 
     try:
         mxspec_gpu.check_gpu()
-    except mxspec_gpu.GpuMissingError:
+        for block in blocks:
+            check_format(block)
+    except (mxspec_gpu.GpuMissingError, mxspec_gpu.UnsupportedProfileError):
         return None
     return multiply_on_gpu
 
