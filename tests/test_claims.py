@@ -51,7 +51,7 @@ def test_a_format_that_no_claim_covers_is_judged_by_the_nearest() -> None:
         ("mx-rceill", "PROFILE names 'mx-rceill', which is no profile; close are mx-rceil"),
         ("nvfp4-te", "PROFILE names nvfp4-te, which covers nvfp4; FORMATS lists mxfp4"),
         (["mx-floor", "mx-ceil"], "PROFILE names mx-floor and mx-ceil, both for mxfp4; claim one"),
-        (7, "PROFILE is a int; write a name or a list of names"),
+        (7, "PROFILE is an int; write a name or a list of names"),
     ],
 )
 def test_a_claim_that_cannot_be_is_an_error(claims: Any, words: str) -> None:

@@ -128,7 +128,7 @@ def test_a_declaration_is_taken_as_plain_data(declared: dict[str, Any], field: s
         ({"FORMATS": b"mxfp4"}, "FORMATS is a bytes"),
         ({"FORMATS": [None]}, "FORMATS holds a NoneType"),
         ({"FORMATS": iter(lambda: "mxfp4", "")}, "more than 1000 names"),
-        ({"PROFILE": object()}, "PROFILE is a object"),
+        ({"PROFILE": object()}, "PROFILE is an object"),
         ({"PROFILE": Path("mx-floor")}, "PROFILE is a PosixPath"),
         ({"ARRAYS": ["numpy"]}, "ARRAYS is a list"),
         ({"SR_BITS": "8"}, "SR_BITS = a str"),

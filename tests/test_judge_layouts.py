@@ -13,7 +13,9 @@ from rich.console import Console
 from mxspec import layouts
 from mxspec.layouts import Part, get_layout, list_layouts
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.explanation import Mistake
 from mxspec_conformance.judge.layout_mistakes import MISTAKES
+from mxspec_conformance.mutants import layout_mutants as mutants
 from mxspec_conformance.render.terminal import summary_table
 from mxspec_conformance.results.report import Report, Verdict
 from mxspec_conformance.targets.errors import TargetError
@@ -132,6 +134,23 @@ NAMED = [
     ("gptq-v1-zeros", lambda x: layouts.pack(x, "nibble-low"), "as if codes were stored as they are"),
     ("awq", lambda x: layouts.pack(x, "awq").reshape(-1, 4)[:, ::-1], "as if 32-bit words were big-endian"),
 ]  # fmt: skip
+
+
+TILES_IN_A_ROW = {
+    "writing": (lambda x: target(swizzle=lambda s, _: mutants.swizzle(mutants.unpadded_stride)(s), **x), True),
+    "without the cut tile": (lambda x: target(swizzle=lambda s, _: mutants.swizzle()(s[..., : max(s.shape[-1] // 4 * 4, min(s.shape[-1], 4))]), **x), True),
+    "reading": (lambda x: target(unswizzle=lambda data, _, shape: mutants.unswizzle(mutants.unpadded_stride)(data, shape), **x), True),
+    "one tile more": (lambda x: target(swizzle=lambda s, _: mutants.swizzle(lambda r, c, k: mutants.tile_place(r, c, k + 4))(s), **x), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TILES_IN_A_ROW)
+def test_tiles_of_columns_that_are_rounded_down_are_named(name: str) -> None:
+    make_target, named = TILES_IN_A_ROW[name]
+    report = check(make_target({"LAYOUTS": ["128x4"]}), only="*/place")
+    (place,) = report.requirements
+    assert place.verdict is Verdict.FAIL
+    assert (place.note == f"as if {Mistake.TILES_ROUNDED_DOWN.value}") is named
 
 
 def from_the_top(codes: Any) -> Any:

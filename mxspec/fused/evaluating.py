@@ -57,7 +57,7 @@ def _activate(function: FusedFunction, contract: Contract, given: Mapping[str, I
         alpha = 1.0 if function.kind is Kind.SILU else ALPHA
         a = _silu_by_tanh(x, alpha) if function.by_tanh else _silu(x, contract, alpha)
     else:
-        a = _gelu(x, contract, has_tanh=function.kind is Kind.GELU_TANH)
+        a = _gelu(x, contract, function.cubic, has_tanh=function.kind is Kind.GELU_TANH)
     a = a if contract.inner == "float32" else a.rounded(contract.inner)
     if up is None:
         return a
@@ -92,8 +92,8 @@ def _silu_by_tanh(x: Interval, alpha: float) -> Interval:
     return (x * _HALF * (_ONE + t.widened(0, np.abs(t.hi) * 2.0**-10.98 + 6 * U))).widened(3 * U, TINY)
 
 
-def _gelu(x: Interval, contract: Contract, *, has_tanh: bool) -> Interval:
-    """x / 2 (1 + t), t = erf(x / sqrt(2)) or tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
+def _gelu(x: Interval, contract: Contract, cubic: float, *, has_tanh: bool) -> Interval:
+    """x / 2 (1 + t), t = erf(x / sqrt(2)) or tanh(sqrt(2 / pi) (x + cubic x^3)).
 
     Any order: t, of at most 1, is off by n 2^-24, by 4 U for its argument, which is off by at most 7 U of itself (|z erf'(z)| < 0.49,
     |z tanh'(z)| < 0.45), and 1 + t by 2 U; the products by U each.
@@ -103,7 +103,7 @@ def _gelu(x: Interval, contract: Contract, *, has_tanh: bool) -> Interval:
     def step(i: Interval) -> Interval:
         return i.rounded() if plain else i
 
-    root, kappa, beta = (step(make_point(c)) for c in (0.7071067811865476, 0.044715, 0.7978845608028654))
+    root, kappa, beta = (step(make_point(c)) for c in (0.7071067811865476, cubic, 0.7978845608028654))
     if has_tanh:
         t = enclose_tanh(step(beta * step(x + step(kappa * step(step(x * x) * x)))))
     else:
@@ -123,8 +123,8 @@ def _normalize(function: FusedFunction, contract: Contract, given: Mapping[str, 
     """
     h = (given["x"] + given["residual"]).rounded().rounded(contract.total) if function.adds else given["x"]
     n = h.lo.shape[-1]
-    squares = h.lo * h.lo
-    total = make_point(squares.sum(axis=-1, keepdims=True)).widened(0, _bound_sum(squares, n))
+    squares = h.lo * h.lo if function.add is None else function.add(h.lo * h.lo)
+    total = make_point(squares.sum(axis=-1, keepdims=True)).widened(0, _bound_sum(squares, squares.shape[-1]))
     below = ((total / make_point(n)).widened(2 * U, TINY) + make_point(eps)).widened(2 * U)
     root = Interval(np.sqrt(np.maximum(below.lo, 0)), np.sqrt(below.hi))
     y = (h * (_ONE / root).widened(4 * U)).widened(U, TINY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,10 @@ class FusedFunction:
     limit: float = LIMIT
     #: Whether a sigmoid is (1 + tanh(x / 2)) / 2, by the fast instruction: no declared function is such, a wrong one may be.
     by_tanh: bool = False
+    #: The factor of x^3 in `GELU_TANH`.
+    cubic: float = 0.044715
+    #: What a norm adds in float32 in place of the squares of a row, along the last axis; as `by_tanh`.
+    add: Callable[[Array], Array] | None = None
 
     @property
     def multiplies(self) -> bool:

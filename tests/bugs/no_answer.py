@@ -71,7 +71,7 @@ NO_ANSWER: tuple[Entry, ...] = (
     _none("always raises", "every call raises", "ValueError: no thanks", always_raises),
     _none("a list", "codes and scales are lists", "codes is a list, not an array", lambda x, fmt: [a.tolist() for a in right(x, fmt)]),
     _none("None", "nothing is returned", "quantize returned a NoneType; return (codes, scales)", lambda x, fmt: None),
-    _none("codes alone", "codes are returned, and no scales", "quantize returned a ndarray", lambda x, fmt: right(x, fmt)[0]),
+    _none("codes alone", "codes are returned, and no scales", "quantize returned an ndarray", lambda x, fmt: right(x, fmt)[0]),
     _none("one lane short", "the first column of codes is missing", "was expected for x of shape (", spoiled(codes=lambda a: a[:, 1:])),
     _none("scales flat", "scales have one axis", "scales have shape (", spoiled(scales=lambda a: a.reshape(-1))),
     _none("codes as int64", "codes are int64", "codes have dtype int64; return uint8", spoiled(codes=lambda a: a.astype(np.int64))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -19,8 +20,12 @@ from mxspec_conformance.judge.causes import KnownCause, questions
 from mxspec_conformance.judge.causes.questions import Need
 from mxspec_conformance.judge.check import check
 from mxspec_conformance.judge.invariance.misplaced import Displacement
+from mxspec_conformance.mutants import reference
+from mxspec_conformance.mutants.reference import Reference
+from mxspec_conformance.mutants.two_level_mutants import stored
 from mxspec_conformance.render.impact import describe_impact
 from mxspec_conformance.results.conclusion import Stand, conclude
+from mxspec_lab.threads.numbers import low_half
 
 from tests.bugs import Kind, list_entries
 from tests.bugs.building import Answer, Array, find_amax, given, is_ordinary, make, model, on_blocks, right
@@ -378,6 +383,50 @@ def laid_otherwise(fmt: str, layout: str, declared: str) -> Any:
     return make([fmt], LAYOUT=declared, quantize=quantize)
 
 
+def of_pairs(choose: Callable[[Array], Array]) -> Any:
+    """NVFP4 in which two blocks of a row that lie next to each other have the scale of one maximum, which is chosen from theirs [n, 2]."""
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        codes, scales = right(x, fmt)
+        blocks = x.astype(np.float32).reshape(len(x), -1, 16)
+        whole = blocks[:, : blocks.shape[1] // 2 * 2].reshape(-1, 2, 16)
+        if np.isfinite(whole).all() and whole.size:
+            largest = np.repeat(choose(np.abs(whole).max(axis=2)), 2)
+            shared = scales_of(largest, fmt)
+            with np.errstate(all="ignore"):
+                quotient = np.nan_to_num(whole.reshape(-1, 16) * (np.float32(1) / mxspec.decode(shared, "ue4m3"))[:, None])
+            there = np.arange(scales.shape[1]) < blocks.shape[1] // 2 * 2
+            scales[:, there] = shared.reshape(len(x), -1)
+            codes[:, np.repeat(there, 16)] = mxspec.encode(quotient, "e2m1").reshape(len(x), -1)
+        return codes, scales
+
+    return lambda: make(["nvfp4"], quantize=quantize)
+
+
+def of_scale_bytes(change: Callable[[Array, Array], Array], profile: str = "nvfp4-paper") -> Any:
+    """NVFP4 with other scale bytes: (bytes, the ratios that they round)."""
+    return lambda: Reference(profile, change={"store_ratio": stored(change)})
+
+
+def in_float16(x: Array, scale: Array, *, end: float = np.inf) -> Array:
+    """x times the reciprocal of a scale in float16; end: at most that."""
+    with np.errstate(all="ignore"):
+        return (x * np.minimum((1 / scale).astype(np.float16).astype(np.float32), np.float32(end))[:, None]).astype(np.float64)
+
+
+def with_reciprocal(fmt: str, end: float = np.inf) -> Any:
+    def make_target() -> Reference:
+        target = Reference("mx-floor", change={"divide": lambda c, x, s: in_float16(x, s, end=end)})
+        target.FORMATS = [fmt]
+        return target
+
+    return make_target
+
+
+def encode_scale_over_float16(c: Any, scale: Array, amax: Array) -> Array:
+    return np.where(scale == 0, np.float32(0), (np.float32(1) / (scale * (np.float32(1) / c.S))).astype(np.float16).astype(np.float32))
+
+
 CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "one scale step up": (KnownCause.SCALE_OFFSET, of_blocks(moved(1)), "one above mx-floor's, a factor of 2^1"),
     "two scale steps down": (KnownCause.SCALE_OFFSET, of_blocks(moved(-2), "mxfp8_e4m3"), "2 below mx-floor's, a factor of 2^-2"),
@@ -476,6 +525,21 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     "bfloat16 alone": (
         KnownCause.ONE_DTYPE, lambda: make(["mxfp4"], DTYPES=["float32", "bfloat16"], quantize=wrong_in_bfloat16), "only inputs in bfloat16",
     ),
+    "blocks of 32": (KnownCause.WIDE_BLOCKS, of_pairs(lambda a: a.max(axis=1)), "blocks of 32 numbers share a scale, where nvfp4 has one for 16"),
+    "no subnormal scales": (KnownCause.SCALE_SUBNORMALS, of_scale_bytes(lambda s, r: np.where(s < 8, 0, s)), "ue4m3 below 0.015625, become zero"),
+    "no subnormal ratios": (
+        KnownCause.SCALE_SUBNORMALS, of_scale_bytes(lambda s, r: np.where(r < 2.0**-6, 0, s), "nvfp4-te"), "ue4m3 below 0.015625, become zero",
+    ),
+    "normal scales": (
+        KnownCause.SCALE_SUBNORMALS, of_scale_bytes(lambda s, r: np.where((s > 0) & (s < 8), 8, s)), "become the smallest normal one",
+    ),
+    "two bytes of a tensor scale": (
+        KnownCause.TENSOR_SCALE_MISREAD, lambda: Reference("nvfp4-paper", change={"find_encode_scale": low_half}), "two bytes of float16 or bfloat16 were read as four",
+    ),
+    "reciprocal in float16": (KnownCause.NARROW_RECIPROCAL, with_reciprocal("mxfp4"), "reciprocal of the scale were held in float16"),
+    "reciprocal under a tensor scale in float16": (
+        KnownCause.NARROW_RECIPROCAL, lambda: Reference("nvfp4-paper", change={"find_factor": encode_scale_over_float16}), "were held in float16",
+    ),
     "late rows": (KnownCause.CALL_ALONE, lambda: make(["mxfp4"], quantize=late_rows_wrong), "right block by block"),
     "many columns": (KnownCause.CALL_ALONE, lambda: make(["mxfp4"], quantize=last_columns_missing), "depends on the call"),
 }  # fmt: skip
@@ -519,6 +583,14 @@ RESEMBLING = {
         lambda: make(["mxfp4"], quantize=lambda x, f: (right(x, f)[0], right(x, f)[1][::-1])),
     ),
     "NaN in late rows": (KnownCause.NAN_STATE, lambda: make(["mxfp4"], quantize=late_rows_nan)),
+    "the first of two blocks": (KnownCause.WIDE_BLOCKS, of_pairs(lambda a: a[:, 0])),
+    "four subnormal scales": (KnownCause.SCALE_SUBNORMALS, of_scale_bytes(lambda s, r: np.where(s < 5, 0, s))),
+    "a floor of the scale": (KnownCause.SCALE_SUBNORMALS, of_scale_bytes(lambda s, r: np.maximum(s, 8))),
+    "no tensor scale": (
+        KnownCause.TENSOR_SCALE_MISREAD,
+        lambda: Reference("nvfp4-paper", change={"find_encode_scale": lambda c: np.float32(1)}),
+    ),
+    "reciprocal of 1024 and less": (KnownCause.NARROW_RECIPROCAL, with_reciprocal("mxfp4", 1024.0)),
     "maximum without abs": (KnownCause.RANGE_AS_MAXIMUM, of_blocks(of_scales(signed_maximum))),
 }
 
@@ -563,6 +635,76 @@ def test_a_rounding_that_right_elements_refute_is_not_named() -> None:
     """Without a sticky bit all that is wrong goes toward zero, but other elements go up."""
     report = check(of_blocks(of_quotients(without_sticky))())
     assert not any("toward zero" in r.note for r in report.requirements)
+
+
+def by_reference(fmt: str, *, flushes: bool = False, **change: Any) -> Any:
+    """MX by the reference, in float32; flushes: float32 subnormals of the input."""
+
+    def make_target() -> Reference:
+        load = {"load": lambda c, x: np.where(np.abs(x) < 2.0**-126, np.copysign(np.float32(0), x), x)} if flushes else {}
+        target = Reference("mx-floor", change=load | change)
+        target.FORMATS, target.DTYPES = [fmt], ("float32",)  # type: ignore[misc]
+        return target
+
+    return make_target
+
+
+def in_mode(mode: str) -> Any:
+    return lambda c, magnitude, negative, _="rne": reference.round_magnitude(c, magnitude, negative, mode)
+
+
+def without_clamp(c: Any, value: Array) -> Array:
+    return np.where(value > 448, c.element.nan_code, reference.code_magnitude(c, np.minimum(value, 448)))
+
+
+def quotient_in_bfloat16(c: Any, x: Array, scale: Array) -> Array:
+    return reference.divide(c, x, scale).astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def one_up(c: Any, amax: Array) -> Array:
+    return reference.exponent_floor(c, amax) + 1
+
+
+_FTZ, _AWAY = "subnormals of the input count as zeros", "nearest, ties away from zero"
+#: Two mistakes at once: the causes, and what the sentences hold.
+TWICE: dict[str, tuple[Any, list[KnownCause], list[str]]] = {
+    "flush and a narrow quotient": (by_reference("mxfp8_e4m3", flushes=True, divide=quotient_in_bfloat16), [KnownCause.NARROW_QUOTIENT], ["in bfloat16", _FTZ]),
+    "ties away and no clamp": (
+        by_reference("mxfp8_e4m3", round_magnitude=in_mode("rna"), saturate=lambda c, r, m: r, code_magnitude=without_clamp), [KnownCause.OWN_OVERFLOW],
+        ["beyond 448 become NaN", _AWAY],
+    ),
+    "cut and flush": (by_reference("mxfp4", flushes=True, round_magnitude=in_mode("rtz")), [KnownCause.SUBNORMALS_FLUSHED], [_FTZ, "elements are rounded toward zero"]),
+    "one step up and ties away": (by_reference("mxfp4", find_exponent=one_up, round_magnitude=in_mode("rna")), [KnownCause.SCALE_OFFSET], ["a factor of 2^1", _AWAY]),
+    "no subnormal scales and ties away": (
+        lambda: Reference("nvfp4-te", change={"store_ratio": stored(lambda s, r: np.where(s < 8, 0, s)), "round_magnitude": in_mode("rna")}),
+        [KnownCause.SCALE_SUBNORMALS], ["become zero", _AWAY],
+    ),
+    "another scale and a narrow quotient": (
+        by_reference("mxfp8_e4m3", find_exponent=reference.exponent_ceil, divide=quotient_in_bfloat16), [KnownCause.NARROW_QUOTIENT], ["in bfloat16"],
+    ),
+    "cut alone": (by_reference("mxfp4", round_magnitude=in_mode("rtz")), [], ["toward zero"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_each_of_two_mistakes_is_named(name: str) -> None:
+    target, causes, words = TWICE[name]
+    (result,) = check(target(), only="quantize/*", quick=True, data=[]).formats
+    assert result.causes == [c.value for c in causes]
+    assert all(w in "; ".join(result.deviations) for w in words)
+    assert len(causes) == 1 or "besides" not in "; ".join(result.deviations)
+
+
+def test_an_assertion_without_a_text_is_shown_by_its_place_in_the_target() -> None:
+    library: dict[str, Any] = {}
+    exec(compile("def need(x):\n    assert x", "/usr/lib/python3/site-packages/library/checks.py", "exec"), library)
+
+    def quantize(x: Array, fmt: str) -> Answer:
+        library["need"](not np.isnan(x).any())  # the target's line
+        return right(x, fmt)
+
+    (result,) = check(make(["mxfp4"], quantize=quantize), only="quantize/*/nan").formats
+    assert re.fullmatch(r"error: AssertionError: \S+test_causes\.py:\d+: library\[\"need\"\].*", result.behaviour["NaN in a block"])
 
 
 def test_values_that_are_nan_have_no_quality() -> None:

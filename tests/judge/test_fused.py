@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.arrays import ceil_pow2
 from mxspec.formats import get_block
-from mxspec.fused.contracts import Contract, Form, list_contracts
+from mxspec.fused.contracts import FAST, Contract, Form, list_contracts
 from mxspec.fused.enclosures import Interval, enclose_erf, enclose_exp, enclose_tanh, make_point
 from mxspec.fused.evaluating import compute, evaluate
 from mxspec.fused.functions import FUNCTIONS
@@ -189,6 +190,69 @@ def test_wrong_kernels_are_found(variant: Variant) -> None:
     assert shown is not None
     assert {"code", "f", "contract"} <= set(shown.expected)
     assert set(shown.returned) == {"code", "scale"}
+
+
+def add_in_bfloat16(squares: Any) -> Any:
+    total = np.zeros((len(squares), 1), ml_dtypes.bfloat16)
+    for square in squares.T:
+        total[:, 0] = (total[:, 0].astype(F32) + square).astype(ml_dtypes.bfloat16)
+    return total.astype(F32)
+
+
+def add_halves(squares: Any) -> Any:
+    while squares.shape[1] > 1:
+        squares = np.pad(squares, [(0, 0), (0, squares.shape[1] % 2)])
+        first, second = np.split(squares, 2, axis=1)
+        squares = (first + second).astype(ml_dtypes.bfloat16).astype(F32)
+    return squares
+
+
+def paley(signs: Any) -> Any:
+    return signs[[int(f"{i:04b}"[::-1], 2) for i in range(16)]]
+
+
+#: Of each kernel what is named; "": nothing, as it does something that is like it.
+NAMED = (
+    (Variant("sequency", "hadamard-16", next(v for v in WRONG if v.name == "Hadamard rows in another order").steps), "sequency order"),
+    (Variant("dyadic", "hadamard-16", {"signs": paley}), "dyadic order"),
+    (Variant("rows from the last to the first", "hadamard-16", {"signs": lambda s: s[:, ::-1]}), ""),
+    (Variant("unscaled", "hadamard-16", {"factor": 1}), "not divided by the root"),
+    (Variant("in turn", "rmsnorm", {"mean": lambda x: add_in_bfloat16(x * x) / F32(x.shape[1])}), "added in bfloat16, one after the other"),
+    (Variant("halves", "rmsnorm", {"mean": lambda x: add_halves(x * x) / F32(x.shape[1])}, "float32"), "the halves of a row first"),
+    (Variant("from the end", "rmsnorm", {"mean": lambda x: add_in_bfloat16((x * x)[:, ::-1]) / F32(x.shape[1])}), ""),
+    (
+        Variant("squares", "rmsnorm", {"mean": lambda x: (x * x).astype(ml_dtypes.bfloat16).astype(F32).sum(axis=1, keepdims=True) / F32(x.shape[1])}),
+        "squares are rounded to bfloat16",
+    ),
+    (next(v for v in WRONG if v.name.startswith("mean of squares in bfloat16")), "the mean of squares is rounded"),
+    *((replace(WRONG[-1], dtype=dtype, contract=c), "by 0.0447, not") for dtype in ("bfloat16", "float16") for c in ("any-2ulp", "plain-0ulp")),
+    (Variant("0.0446", "gelu_tanh", {"activation": lambda x, k: F32(0.5) * x * (1 + k.tanh(F32(0.7978845608028654) * (x + F32(0.0446) * x * x * x)))}, contract="any-2ulp"), ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("variant", "words"), NAMED, ids=[f"{v.name}, {v.dtype} {v.contract}" for v, _ in NAMED])
+def test_a_mistake_is_named_and_not_what_is_like_it(variant: Variant, words: str) -> None:
+    requirements, found = variant.judge()
+    assert list_unmet(requirements)
+    assert words in found["as_if"]
+    assert words or not found["as_if"]
+
+
+def test_the_fast_contract_holds_a_factor_of_0_0447_for_every_number_in_16_bits() -> None:
+    """The limit of the page: no input can part the two without a claim."""
+    for dtype in (ml_dtypes.bfloat16, np.float16):
+        x = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+        x = x[np.isfinite(x)]
+        contract = Contract(form=Form.ANY, ulps=FAST)
+        wide, (low, high) = (evaluate(FUNCTIONS["gelu_tanh"], contract, {"x": x})[0], _enclose_gelu(x, 0.0447))
+        assert (wide.lo <= low).all()
+        assert (high <= wide.hi).all()
+
+
+def _enclose_gelu(x: Any, cubic: float) -> tuple[Any, Any]:
+    """Correctly rounded operations with another factor."""
+    found = evaluate(replace(FUNCTIONS["gelu_tanh"], cubic=cubic), Contract(), {"x": x})[0]
+    return found.lo, found.hi
 
 
 def test_a_claimed_contract_is_what_counts() -> None:

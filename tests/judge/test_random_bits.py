@@ -15,7 +15,7 @@ import pytest
 import mxspec
 from mxspec.elements import decode_table
 from mxspec.elements_given_scale import find_neighbours
-from mxspec.formats import BLOCKS
+from mxspec.formats import BLOCKS, get_scalar
 from mxspec_conformance import diff, fuzz, identify
 from mxspec_conformance.fuzzing.subject import Settings
 from mxspec_conformance.judge.check import check
@@ -93,6 +93,29 @@ def test_every_convention_passes(rule: str, goes: Goes, bits: int) -> None:
     report = judge(target(formats, by_words(goes, bits), SR_BITS=bits, SR_RULE=rule))
     assert passed(report) == {f"stochastic/{f}/random-bits" for f in formats}
     assert report.exit_code == 0
+
+
+MISREAD = {
+    "upper": (lambda f, w, _: carry(f, np.floor(w / 256), 24), "as if only the upper 24 bits of a random word were used"),
+    "lower": (lambda f, w, _: carry(f, w % 2**24, 24), "as if only the lower 24 bits of a random word were used"),
+    "one place too low": (lambda f, w, bits: carry(f, np.floor(w / 2), bits), "as if the random bits were added too low, by 1 or more places"),
+    "from the middle": (lambda f, w, _: carry(f, np.floor(w / 16) % 2**24, 24), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISREAD)
+def test_a_misuse_of_words_is_named(name: str) -> None:
+    goes, note = MISREAD[name]
+
+    def encode_stochastic(x: Array, element: str, random_bits: Array) -> Array:
+        low, high, fraction = find_neighbours(x.astype(np.float32), get_scalar(element))
+        return np.where(goes(fraction, random_bits.astype(np.float64), 32), high, low)
+
+    blocks = judge(target(["mxfp4", "nvfp4"], by_words(goes)), quick=True)
+    numbers = check(SimpleNamespace(NAME="random", VERSION="1", ELEMENTS=["e2m1"], encode_stochastic=encode_stochastic))
+    for report in (blocks, numbers):
+        assert [r.note for r in report.requirements if r.id in failing(report)] == [note] * len(failing(report))
+        assert failing(report)
 
 
 def test_the_model_passes_in_every_shape_of_call() -> None:
@@ -208,7 +231,7 @@ def test_no_other_command_takes_its_answers_for_ones_that_repeat() -> None:
 
 @pytest.mark.parametrize("given", ["yes", 1, None])
 def test_stochastic_is_true_or_false(given: Any) -> None:
-    with pytest.raises(TargetError, match=r"STOCHASTIC is a .*; write True or False"):
+    with pytest.raises(TargetError, match=r"STOCHASTIC is an? .*; write True or False"):
         describe_target(target(["mxfp4"], lambda x, fmt: right(x, fmt), STOCHASTIC=given), "here")
 
 

@@ -191,7 +191,7 @@ def test_declarations_that_are_none(given: dict[str, Any], message: str) -> None
 @pytest.mark.parametrize(
     ("function", "wrong", "words"),
     [
-        ("compress", lambda codes, fmt: codes, "compress returned a ndarray; return"),
+        ("compress", lambda codes, fmt: codes, "compress returned an ndarray; return"),
         ("compress", lambda codes, fmt: (codes, codes), "kept have shape"),
         ("compress", lambda codes, fmt: (codes[:, ::2].astype(np.float32), codes[:, ::4]), "kept have dtype float32"),
         ("prune", lambda codes, fmt: codes[:, ::2], "prune returned shape"),

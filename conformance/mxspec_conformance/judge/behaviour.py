@@ -283,7 +283,7 @@ def describe_special(seen: Sequence[Observed], unanswered: Sequence[Unanswered],
             rows = [s for s in seen if s.case.topic == topic and s.dtype == "float32"]
         failed = [u.reason for u in unanswered if u.case.topic == topic and not u.reason.is_unsupported]
         if failed:
-            fate, text = _Fate.NO_ANSWER, f"{failed[0].kind}: {failed[0].message.split(':')[0]}"
+            fate, text = _Fate.NO_ANSWER, f"{failed[0].kind}: {failed[0].message}"
         elif rows:
             fate, text = _describe_fate(topic, rows, fmt)
         else:

@@ -113,8 +113,8 @@ def check_format(session: TargetSession, fmt: str, asked: str | None, report: Re
         later.append(tally)
 
     def reason(tally: Tally) -> Explanation | None:
-        """What explains the format, or else the tensor scale or a decoder alone, which have arithmetic of their own."""
-        if tally.operation not in ("tensor_scale", "dequantize") or all(explanation in e for e in tally.equals.values()):
+        """What explains the format, or else the tensor scale, a decoder or random words alone, which have arithmetic of their own."""
+        if tally.operation not in ("tensor_scale", "dequantize", "stochastic") or all(explanation in e for e in tally.equals.values()):
             return explanation
         return common_explanation([tally], lambda _: (), lambda e: e.cause is not Cause.CONVERSION_MISTAKE) or explanation
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mxspec
 from mxspec.profiles.schema import Profile
-from mxspec_conformance.judge.behaviour import Trait, TraitName, describe, list_deviations, list_open_choices
+from mxspec_conformance.judge.behaviour import Trait, TraitName, describe, find_rounding, list_deviations, list_open_choices
 from mxspec_conformance.judge.causes import CALL_ALONE, OF_ELEMENTS, OF_SCALE, KnownCause, find_causes, find_no_answer, find_no_numbers
 from mxspec_conformance.judge.invariance.answered import answered_blocks
 from mxspec_conformance.judge.scale_search import Search
@@ -50,8 +50,11 @@ def describe_departures(
         result.deviations = [one.words(session.capabilities.tensor_scale) for one in mixed_up] + kept
     accused = [r for r in requirements if r.operation in ("quantize", "scale") and r.verdict in (Verdict.FAIL, Verdict.DEVIATION)]
     by_calls = {r.topic for r in accused} <= {"call-size", "memory", "state"}
-    if accused and (by_calls or not result.identical_to) and not any(one.function == "quantize" for one in mixed_up):
-        causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered))
+    # Where every block is another profile's, that explains what deviates.
+    asks = by_calls or not result.identical_to or any(r.verdict is Verdict.FAIL for r in accused)
+    if accused and asks and not any(one.function == "quantize" for one in mixed_up):
+        rounding = find_rounding(observations.answered, block, judged)
+        causes = find_causes(observations, judged, answered_blocks(session, block, observations.answered), rounding)
         if not causes and by_calls:
             causes = [CALL_ALONE]
         # What a cause explains wholly, the traits describe badly; one of the scale says nothing of elements, nor the reverse, a floor nothing of the rest.

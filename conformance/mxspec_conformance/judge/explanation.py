@@ -72,6 +72,7 @@ class Mistake(StrEnum):
     ROWS_IN_ORDER = "rows lay in order inside each tile"
     TILES_BY_COLUMN = "tiles lay column by column"
     UNPADDED_WIDTH = "rows were as wide as before padding"
+    TILES_ROUNDED_DOWN = "the tiles of a row were counted by columns over those of a tile, rounded down"
     TRANSPOSED = "the matrix were transposed"
     BIG_ENDIAN = "32-bit words were big-endian"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from mxspec.layouts import Layout, list_layouts
 from mxspec.layouts.packing import NIBBLES_LOW, SIX_BITS, Bytes, Packing
@@ -24,6 +25,8 @@ class LayoutMistake:
     make: Callable[[Layout, tuple[Bytes, ...], Bytes], Bytes | None]
     #: The layout that is taken for the asked one, where the mistake is one: whoever reads can make it, too.
     meant: Callable[[Layout], Layout | None] | None = None
+    #: (layout, bytes, shape of the items) -> the bytes that are read instead; None where it cannot happen.
+    read: Callable[[Layout, Bytes, tuple[int, ...]], Bytes | None] | None = None
 
 
 def _swap_nibbles(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
@@ -109,6 +112,39 @@ def _number_unpadded(layout: Layout, parts: tuple[Bytes, ...], _: Bytes) -> Byte
     return layout.pack(held)
 
 
+def _place_by_whole_tiles(layout: Layout, shape: tuple[int, ...]) -> npt.NDArray[np.intp] | None:
+    """Where the bytes of one matrix lie if its row of tiles is as long as the whole tiles in it; None where no tile is cut."""
+    tile = layout.tile[0] * layout.tile[1]
+    if len(layout.fields) > 1 or tile == 1 or layout.main.packing.width != 8:
+        return None
+    high, wide = layout.pad_shape((shape[-2], shape[-1]))
+    across, whole = wide // layout.tile[1], max(shape[-1] // layout.tile[1], 1)
+    byte = np.arange(high * wide)
+    return byte - byte // (tile * across) * (across - whole) * tile if whole < across else None
+
+
+def _write_by_whole_tiles(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    """What lies in the cut tile is written where the next row of tiles begins, which is written later."""
+    place = _place_by_whole_tiles(layout, parts[0].shape)
+    if place is None:
+        return None
+    out = np.zeros_like(right).reshape(-1, place.size)
+    used = layout.mask(parts[0].shape, items_only=True).reshape(out.shape) != 0
+    for line, data, items in zip(out, right.reshape(out.shape), used, strict=True):
+        line[place[items]] = data[items]
+    return out.reshape(-1)
+
+
+def _read_by_whole_tiles(layout: Layout, data: Bytes, shape: tuple[int, ...]) -> Bytes | None:
+    place = _place_by_whole_tiles(layout, shape)
+    return None if place is None else data.reshape(-1, place.size)[:, place].reshape(-1)
+
+
+def _leave_cut_tiles_out(layout: Layout, parts: tuple[Bytes, ...], right: Bytes) -> Bytes | None:
+    whole = parts[0].shape[-1] // layout.tile[1] * layout.tile[1]
+    return None if _place_by_whole_tiles(layout, parts[0].shape) is None or not whole else layout.pack(parts[0][..., :whole])
+
+
 #: Six-bit codes from the top of three big-endian bytes down.
 _SIX_FROM_TOP = Packing(
     "6-bit, highest bit first", 6, 4, 3, tuple(8 * ((23 - q) // 8) + q % 8 for i in range(4) for q in range(18 - 6 * i, 24 - 6 * i))
@@ -130,6 +166,8 @@ MISTAKES = (
     LayoutMistake(Mistake.ROWS_IN_ORDER, _order_rows_in_tiles),
     LayoutMistake(Mistake.TILES_BY_COLUMN, _order_tiles_by_columns),
     LayoutMistake(Mistake.UNPADDED_WIDTH, _number_unpadded),
+    LayoutMistake(Mistake.TILES_ROUNDED_DOWN, _write_by_whole_tiles, read=_read_by_whole_tiles),
+    LayoutMistake(Mistake.TILES_ROUNDED_DOWN, _leave_cut_tiles_out),
     LayoutMistake(Mistake.TRANSPOSED, _transpose),
     LayoutMistake(Mistake.BIG_ENDIAN, _swap_words),
 )  # fmt: skip
@@ -148,15 +186,17 @@ def name_items(layout: Layout, data: Bytes, shape: tuple[int, ...], returned: tu
     """As what the bytes were read: as other layouts, of which a smaller one takes the first bytes, or with a mistake."""
     kind = [f.part for f in layout.fields]
     same = (other for other in list_layouts() if other is not layout and [f.part for f in other.fields] == kind)
-    others = [(other, Explanation(Cause.LAYOUT, other.name)) for other in same]
+    others = [(other, Explanation(Cause.LAYOUT, other.name), data) for other in same]
     for mistake in MISTAKES:
         meant = None if mistake.meant is None else mistake.meant(layout)
         if meant is not None and meant.fields != layout.fields:
-            others.append((meant, Explanation(Cause.LAYOUT_MISTAKE, mistake=mistake.what)))
+            others.append((meant, Explanation(Cause.LAYOUT_MISTAKE, mistake=mistake.what), data))
+        if mistake.read is not None and (seen := mistake.read(layout, data, shape)) is not None:
+            others.append((layout, Explanation(Cause.LAYOUT_MISTAKE, mistake=mistake.what), seen))
     names = []
-    for other, explanation in others:
+    for other, explanation, seen in others:
         try:
-            read = other.unpack(data[: other.mask(shape).size], shape)
+            read = other.unpack(seen[: other.mask(shape).size], shape)
         except (ValueError, TypeError):
             continue
         if len(read) == len(returned) and all(np.array_equal(a, b) for a, b in zip(read, returned, strict=True)):

@@ -13,6 +13,7 @@ from mxspec_conformance.targets.capabilities import FAR_PITCH, SLICED_OF, WINDOW
 from mxspec_conformance.targets.checks import lies_by_rows
 from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
+from mxspec_conformance.targets.texts import name_with_article
 
 #: Layouts whose pairs may lie along the axis that was quantized, and whose rows may end in half a byte.
 NIBBLES = ("nibble-low", "nibble-high")
@@ -167,7 +168,7 @@ def from_target_array(a: Any, what: str) -> npt.NDArray[Any]:
     elif isinstance(a, memoryview) or (not isinstance(a, np.ndarray) and (hasattr(a, "__array_interface__") or hasattr(a, "__array__"))):
         a = np.asarray(a)
     if not isinstance(a, np.ndarray):
-        raise BadReturn(f"{what} is a {type(a).__name__}, not an array; return one of NumPy, torch or CuPy")
+        raise BadReturn(f"{what} is {name_with_article(a)}, not an array; return one of NumPy, torch or CuPy")
     return np.asarray(a)  # of a subclass the plain array: the subclass's methods are the target's
 
 

@@ -27,7 +27,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
 from mxspec_conformance.targets.operands import parse_products
-from mxspec_conformance.targets.texts import clean_name
+from mxspec_conformance.targets.texts import clean_name, name_with_article
 
 
 def read_layouts(spec: str, what: str, given: Iterable[str], formats: Iterable[str], *, dense: bool = False) -> tuple[str, str]:
@@ -161,7 +161,7 @@ def read_products(
         except ValueError as error:
             raise TargetError(f"{spec}: {what}: {error}") from None
         except Exception as error:  # its members are made by code of the target's
-            raise TargetError(f"{spec}: {what} is a {type(given).__name__} that cannot be read ({type(error).__name__})") from None
+            raise TargetError(f"{spec}: {what} is {name_with_article(given)} that cannot be read ({type(error).__name__})") from None
     dtypes = tuple(out_dtypes) or ("float32",)
     check_names(spec, "OUT_DTYPES", dtypes, DTYPES)
     check_names(spec, "ACCUMULATOR", filter(None, [accumulator]), ACCUMULATORS)

@@ -47,7 +47,7 @@ from mxspec_conformance.targets.dtypes import DTYPES
 from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.targets.interface import ATTENTION, CACHE_FUNCTIONS, OPERATIONS, SPARSE_FUNCTIONS
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
-from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text
+from mxspec_conformance.targets.texts import MESSAGE, clean_name, clean_text, name_with_article
 
 
 def describe_target(module: Any, spec: str) -> Capabilities:
@@ -226,7 +226,7 @@ def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
     if (single := name_of(given)) is not None:
         return (single,)
     if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
-        raise TargetError(f"{spec}: {what} is a {type(given).__name__}; write a name or a list of names")
+        raise TargetError(f"{spec}: {what} is {name_with_article(given)}; write a name or a list of names")
     members = list(islice(given, MOST_NAMES + 1))  # an iterator may have no end
     if len(members) > MOST_NAMES:
         raise TargetError(f"{spec}: {what} holds more than {MOST_NAMES} names; list each once")
@@ -234,7 +234,7 @@ def _listed(module: Any, spec: str, what: str) -> tuple[str, ...]:
     for member in members:
         name = name_of(member)
         if name is None:
-            raise TargetError(f"{spec}: {what} holds a {type(member).__name__}; write names, as text")
+            raise TargetError(f"{spec}: {what} holds {name_with_article(member)}; write names, as text")
         names.append(name)
     return tuple(dict.fromkeys(names))
 
@@ -251,7 +251,7 @@ def _single(module: Any, spec: str, what: str, default: str) -> str:
     """A declaration that holds one name."""
     name = name_of(getattr(module, what, default))
     if name is None:
-        raise TargetError(f"{spec}: {what} is a {type(getattr(module, what)).__name__}; write a name, as text")
+        raise TargetError(f"{spec}: {what} is {name_with_article(getattr(module, what))}; write a name, as text")
     return name
 
 
@@ -261,7 +261,7 @@ def _text(module: Any, spec: str, what: str, default: str) -> str:
     try:
         return clean_name(str.__str__(given) if isinstance(given, str) else str(given))
     except (Exception, SystemExit):  # its text is made by code of the target's
-        raise TargetError(f"{spec}: {what} is a {type(given).__name__} without a text; write a text") from None
+        raise TargetError(f"{spec}: {what} is {name_with_article(given)} without a text; write a text") from None
 
 
 def _shapes(module: Any, spec: str) -> tuple[int, int, int]:
@@ -303,7 +303,7 @@ def _random_bits(module: Any, spec: str) -> int:
     except TypeError:
         bits = 0
     if bits not in SR_BITS:
-        shown = given if isinstance(given, (int, float)) else f"a {type(given).__name__}"
+        shown = given if isinstance(given, (int, float)) else name_with_article(given)
         raise TargetError(f"{spec}: SR_BITS = {clean_name(str(shown), 40)}; allowed are {', '.join(map(str, SR_BITS))}")
     return bits
 
@@ -312,7 +312,7 @@ def _is_stochastic(module: Any, spec: str, parameters: Mapping[str, inspect.Para
     """STOCHASTIC, or what follows from a parameter of `quantize` that has no default."""
     given = getattr(module, "STOCHASTIC", False)
     if not isinstance(given, (bool, np.bool_)):
-        raise TargetError(f"{spec}: STOCHASTIC is a {type(given).__name__}; write True or False")
+        raise TargetError(f"{spec}: STOCHASTIC is {name_with_article(given)}; write True or False")
     random = [parameters[name] for name in ("random_bits", "seed") if name in parameters]
     return bool(given) or any(p.default is inspect.Parameter.empty for p in random)
 

@@ -22,6 +22,7 @@ from mxspec_conformance.targets.errors import BadReturn
 from mxspec_conformance.targets.interface import Call, Expected, Form, Operation, Shape, has_float_scales, has_one_scale
 from mxspec_conformance.targets.layout_hints import suggest_code_layout, suggest_scale_layout
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, UNPACKED
+from mxspec_conformance.targets.texts import name_with_article
 
 #: How many times as many items as an input has an answer may have before it is examined: padding to tiles is less.
 MOST = 1024
@@ -206,7 +207,7 @@ def split_answer(operation: Operation, returned: Any, count: int) -> Sequence[An
 
 def _name_kind(returned: object) -> str:
     """What came instead of the outputs."""
-    kind = f"a {type(returned).__name__}"
+    kind = name_with_article(returned)
     return f"{kind} of {len(returned)}" if isinstance(returned, (tuple, list)) else kind
 
 

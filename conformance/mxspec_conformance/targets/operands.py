@@ -17,6 +17,7 @@ from mxspec.enums import StrEnum
 from mxspec.formats import BLOCKS, BlockFormat, get_block, refuse_whole
 from mxspec.sparsity import Sparsity, check_group
 from mxspec_conformance.targets.operand_words import ROW_MAJOR, SQUARE, TRANSPOSED, UNPACKED, Fit, Places, read_words
+from mxspec_conformance.targets.texts import name_with_article
 
 #: Products that a target may list.
 _MOST_PRODUCTS = 1000
@@ -280,7 +281,7 @@ def parse_product(given: Any) -> Product:
     elif isinstance(given, str):
         sides = [side.strip() for side in str.split(given, "@")]
     if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
-        shown = repr(str.__str__(given)[:60]) if isinstance(given, str) else f"a {type(given).__name__}"
+        shown = repr(str.__str__(given)[:60]) if isinstance(given, str) else name_with_article(given)
         raise ValueError(f'{shown} is no product; write {{"a": "mxfp8_e4m3", "b": "mxfp4/nibble-low+128x4"}}')
     a, b = (parse_operand(str.__str__(side)) for side in sides)
     return Product(a, b)

@@ -33,6 +33,8 @@ S = TypeVar("S")
 
 #: Folders of installed packages.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+#: The folder that holds this package.
+_ROOT = Path(__file__).parents[2]
 #: Seconds that all calls of a session may take where nothing else is said.
 TOTAL_SECONDS = 4 * 3600.0
 
@@ -189,9 +191,10 @@ def describe_import(error: BaseException) -> str:
 
 
 def _place_of(error: BaseException, limit: int) -> str:
-    """The file and line that raised, and what stands there."""
-    frames = traceback.extract_tb(error.__traceback__, limit=-1)
-    return clean_text(f"{shorten_path(frames[0].filename)}:{frames[0].lineno}: {frames[0].line}", limit) if frames else ""
+    """The file and line of the target's own that raised, or called what did, and what stands there; of a package the last one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if _INSTALLED.isdisjoint(Path(f.filename).parts) and not Path(f.filename).is_relative_to(_ROOT)]
+    return "".join(clean_text(f"{shorten_path(f.filename)}:{f.lineno}: {f.line}", limit) for f in (own or frames)[-1:])
 
 
 def _text_of(error: BaseException, limit: int = MESSAGE) -> str:
@@ -218,7 +221,7 @@ def shorten_path(path: str) -> str:
     file = Path(path)
     if not _INSTALLED.isdisjoint(file.parts):
         return file.as_posix().rpartition("-packages/")[2]
-    for root in (Path(__file__).parents[2], Path.cwd()):
+    for root in (_ROOT, Path.cwd()):
         if file.is_relative_to(root):
             return file.relative_to(root).as_posix()
     return file.name

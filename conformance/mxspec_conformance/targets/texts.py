@@ -39,6 +39,12 @@ def clean_name(text: str, limit: int = NAME) -> str:
     return " ".join(clean_text(text, limit).split())
 
 
+def name_with_article(value: object) -> str:
+    """The type of a value behind its article, by the sound with which it begins: an ndarray, a list."""
+    name = type(value).__name__
+    return f"{'an' if re.match('[aeio]|nd', name, re.IGNORECASE) else 'a'} {name}"
+
+
 def clean_json(value: Any, depth: int = _DEPTH) -> Any:
     """What a target says as JSON, of unknown size: keys and texts as names, numbers as they are, the rest as text."""
     if isinstance(value, str):

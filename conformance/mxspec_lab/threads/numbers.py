@@ -209,7 +209,7 @@ THREADS: tuple[Thread, ...] = (
         change={"find_encode_scale": lambda c: ONE if c.given is None else ONE / c.given}, fails=("quantize/nvfp4/tensor-scale",), names="its tensor scale as decode"),
     Thread(reference="flashinfer-ai/flashinfer#3497", also=("flashinfer-ai/flashinfer#3398",), family=_T, operation="quantize", format="nvfp4", profile=PAPER, level=QUICK,
         title="A tensor scale in bfloat16 gives codes of zeros, or of a wrong size", wrong="The kernel reads four bytes as float32 where two hold a bfloat16.", differs="The two bytes that follow are zero here.",
-        change={"find_encode_scale": low_half}, fails=("quantize/nvfp4/tensor-scale",), names=""),
+        change={"find_encode_scale": low_half}, fails=("quantize/nvfp4/tensor-scale",), names="or bfloat16 were read as four of float32"),
     Thread(reference="jax-ml/jax#30467", family=_T, operation="quantize", format="nvfp4", profile=PAPER, level=QUICK,
         title="NVFP4 codes are all zero under a tensor scale, and the test compared zeros with zeros", wrong="Block scales take the tensor scale in, elements are divided by them alone.",
         change={"find_factor": lambda c, s, a: np.where(s == 0, np.float32(0), ONE / s)}, fails=("quantize/nvfp4/exact",), names="left out of the elements"),

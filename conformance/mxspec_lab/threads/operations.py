@@ -97,7 +97,7 @@ THREADS: tuple[Thread, ...] = (
         wrap={"swizzle": layouts.instead(lambda scales: layouts.swizzle()(scales.reshape(-1, scales.shape[-1])))}, fails=("swizzle/128x4/batch",), names="bytes came back; 128x4 takes"),
     Thread(reference="ROCm/aiter#2900", source=NOTE, family=_L, operation="swizzle", format="128x4",
         title="A wrong stride of shuffled scales corrupts nearly all outputs", wrong="Tiles are counted by the width before padding.",
-        wrap={"swizzle": layouts.instead(layouts.swizzle(layouts.unpadded_stride))}, fails=("swizzle/128x4/place",), names=""),
+        wrap={"swizzle": layouts.instead(layouts.swizzle(layouts.unpadded_stride))}, fails=("swizzle/128x4/place",), names="rounded down"),
     Thread(reference="NVIDIA/Fuser#4801", family=_L, operation="swizzle", format="128x4",
         title="A product is handed block scales that were never swizzled", wrong="Scales stay row by row where the kernel reads tiles of 128 x 4.",
         wrap={"swizzle": layouts.instead(lambda scales: scales.reshape(-1))}, fails=("swizzle/128x4/place",), names="layout row-major"),

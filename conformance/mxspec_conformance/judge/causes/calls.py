@@ -29,6 +29,8 @@ CALL_ALONE = Found(KnownCause.CALL_ALONE, "right block by block; the answer depe
 _ASKED = 8
 #: Rows and blocks of a matrix that fills whole tiles of the usual layouts.
 _TILED = (128, 4)
+#: Blocks that may share one scale by mistake; all of a row last.
+_BLOCKS_TOGETHER = (2, _TILED[1])
 
 
 def find_chance(session: TargetSession, again: Answered) -> Found | None:
@@ -66,7 +68,7 @@ def find_own_tensor_scale(session: TargetSession, fmt: BlockFormat) -> Found | N
 
 
 def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | None:
-    """Whether the scales of a matrix that fills tiles are the profile's, in the order of a layout in tiles."""
+    """Whether the scales of a matrix that fills tiles are the profile's, in the order of a layout in tiles, or those of longer blocks."""
     rows, blocks = _TILED
     x = again.inputs[0][np.arange(rows * blocks) % len(again.before)]
     arguments = again.arguments(np.arange(rows * blocks) % len(again.before), rows=rows)
@@ -74,6 +76,14 @@ def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | N
     want = seen.scale_bytes(x.astype(np.float32), again.tensor).reshape(rows, blocks)
     if isinstance(answer, NoAnswer) or (answer[:, 0] == want.reshape(-1)).all():
         return None
+    k = seen.fmt.k
+    for count in _BLOCKS_TOGETHER:
+        largest = np.abs(x.astype(np.float32)).reshape(-1, count * k).max(axis=1)[:, None] * (np.arange(k) == 0)
+        if (np.repeat(seen.scale_bytes(largest.astype(np.float32), again.tensor), count) == answer[:, 0]).all():
+            more = " or more" if count == blocks else ""
+            return Found(
+                KnownCause.WIDE_BLOCKS, f"blocks of {count * k}{more} numbers share a scale, where {seen.fmt.name} has one for {k}"
+            )
     for layout in list_layouts() if want.dtype == np.uint8 else ():
         if [f.part for f in layout.fields] != [Part.SCALES] or layout.main.stored is not None or layout.tile[0] == 1:
             continue

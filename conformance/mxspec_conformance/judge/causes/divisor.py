@@ -74,6 +74,29 @@ def narrow_tensor_scale(seen: Seen) -> Found | None:
     return Found(KnownCause.TENSOR_SCALE_NARROW, f"as if the tensor scale were held in {' or in '.join(names)}") if names else None
 
 
+def narrow_reciprocal(seen: Seen) -> Found | None:
+    """Whether elements are multiplied by a reciprocal of the scale in 16 bits, by any normative profile's division; all are named that explain it."""
+    ways: list[dict[str, Any]] = [{}] if seen.fmt.element.nan_code is None else [{}, {"overflow": Overflow.OWN}]
+    names = []
+    for (name, dtype), profile, changed in product(NARROW_DTYPES.items(), mxspec.list_profiles(seen.fmt, kind=Kind.NORMATIVE), ways):
+        divided = divide(seen.rows, seen.fmt, profile) if name not in names else ()
+        if divided and seen.explains_codes(_multiply_narrowly(d, dtype, changed) for d in divided):
+            names.append(name)
+    if not names:
+        return None
+    beyond = ", which holds no number beyond 65504 and makes elements infinite" if names == ["float16"] else ""
+    return Found(KnownCause.NARROW_RECIPROCAL, f"as if the reciprocal of the scale were held in {' or in '.join(names)}{beyond}")
+
+
+def _multiply_narrowly(divided: Divided, dtype: Any, changed: Mapping[str, Any]) -> Codes:
+    """Zeros times infinity are NaN, of which each conversion makes what it likes."""
+    x, ones = divided.rows.x, np.ones((1, 1), np.float32)
+    with np.errstate(all="ignore"):
+        factor = to_nearest(np.asarray(divided.with_values({"x": ones}).scaled, np.float32), dtype)
+        scaled = np.clip(x * factor, -np.finfo(np.float32).max, np.finfo(np.float32).max)
+    return np.where(np.isnan(scaled), divided.rows.codes, divided.encode(scaled, **changed))
+
+
 def uncaught_zero(seen: Seen) -> Found | None:
     """Whether all that is wrong are the elements of blocks whose scale is zero, and these are one magnitude."""
     element = seen.fmt.element

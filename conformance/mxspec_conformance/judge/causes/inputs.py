@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 import mxspec
 from mxspec.acceptance import fold_zeros
+from mxspec.profiles.schema import TensorScaleKind
+from mxspec.tensorscale import TensorScale, convert_tensor_scale
 from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import ORDINARY
 from mxspec_vectors.tensor_scales import native_scale
@@ -21,14 +26,40 @@ def flushed_subnormals(seen: Seen) -> Found | None:
     if not any(_flag_subnormal(r.x).any() for r in seen.rows):
         return None
     answers = []
-    for r in seen.rows:
-        x = np.where(_flag_subnormal(r.x), np.copysign(np.float32(0), r.x), r.x)
+    for r in flush_inputs(seen).rows:
         with np.errstate(all="ignore"):
-            t = mxspec.quantize(x, seen.fmt, profile=seen.profile, tensor_scale=native_scale(seen.profile, r.tensor))
+            t = mxspec.quantize(r.x, seen.fmt, profile=seen.profile, tensor_scale=native_scale(seen.profile, r.tensor))
         answers.append((t.scales.reshape(-1), t.codes))
     if not seen.explains(answers):
         return None
     return Found(KnownCause.SUBNORMALS_FLUSHED, "float32 subnormals of the input count as zeros (flush to zero)")
+
+
+def flush_inputs(seen: Seen) -> Seen:
+    """The same with blocks in which float32 subnormals are zeros."""
+    return replace(seen, rows=[replace(r, x=np.where(_flag_subnormal(r.x), np.copysign(np.float32(0), r.x), r.x)) for r in seen.rows])
+
+
+def misread_tensor_scale(seen: Seen) -> Found | None:
+    """Whether blocks under a tensor scale are those of one that is read otherwise, and all others are right."""
+    names = []
+    for name, dtype in NARROW_DTYPES.items():
+        answers = []
+        for r in seen.rows:
+            if r.tensor is None:
+                answers.append((r.want_scales, r.want_codes))
+                continue
+            with np.errstate(all="ignore"):
+                held = np.asarray(r.tensor.value(seen.kind), dtype).view(np.uint16)
+                given = TensorScale(TensorScaleKind(seen.kind), int(held))
+                t = mxspec.quantize(r.x, seen.fmt, profile=seen.profile, tensor_scale=convert_tensor_scale(given, seen.profile))
+            answers.append((t.scales.reshape(-1), t.codes))
+        if seen.explains(answers):
+            names.append(name)
+    text = (
+        f"the tensor scale counts as next to zero, as if two bytes of {' or '.join(names)} were read as four of float32, zeros behind them"
+    )
+    return Found(KnownCause.TENSOR_SCALE_MISREAD, text) if names else None
 
 
 def _flag_subnormal(x: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:

@@ -16,6 +16,7 @@ class KnownCause(StrEnum):
     TENSOR_SCALE_KIND = "tensor-scale-kind"
     TRANSPOSED_SCALES = "scales-transposed"
     TILED_SCALES = "scales-tiled"
+    WIDE_BLOCKS = "wide-blocks"
     NAN_STATE = "nan-state"
     SUBNORMALS_FLUSHED = "subnormals-flushed"
     SCALE_OFFSET = "scale-offset"
@@ -24,9 +25,11 @@ class KnownCause(StrEnum):
     SCALE_WRAPS = "scale-wraps"
     SCALE_NEAREST_LOG2 = "scale-nearest-log2"
     SCALE_RULE = "scale-rule"
+    SCALE_SUBNORMALS = "scale-subnormals"
     SCALE_MISREAD = "scale-misread"
     TENSOR_SCALE_LEFT_OUT = "tensor-scale-left-out"
     TENSOR_SCALE_NARROW = "tensor-scale-narrow"
+    TENSOR_SCALE_MISREAD = "tensor-scale-misread"
     TENSOR_SCALE_OWN = "tensor-scale-own"
     ZERO_SCALE = "zero-scale"
     COARSE_BELOW = "subnormals-cut"
@@ -38,6 +41,7 @@ class KnownCause(StrEnum):
     TIES_BY_SIGN = "ties-by-sign"
     WIDE_TIES = "wide-ties"
     NARROW_QUOTIENT = "narrow-quotient"
+    NARROW_RECIPROCAL = "narrow-reciprocal"
     UNROUNDED_SCALE = "unrounded-scale"
     UNCLAMPED_SCALE = "unclamped-scale"
     WHOLE_NUMBERS = "whole-numbers"
@@ -54,11 +58,14 @@ class KnownCause(StrEnum):
 
 
 #: Causes of wrong scale bytes that say nothing of elements, which are judged under the scale that was returned.
-OF_SCALE = frozenset({KnownCause.SCALE_OFFSET, KnownCause.SCALE_WRAPS, KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_RULE})
+OF_SCALE = frozenset({
+    KnownCause.SCALE_OFFSET, KnownCause.SCALE_WRAPS, KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_RULE,
+    KnownCause.SCALE_SUBNORMALS,
+})  # fmt: skip
 #: Causes of wrong elements under the scale that was returned, which say nothing of how that is chosen.
 OF_ELEMENTS = frozenset({
     KnownCause.COARSE_BELOW, KnownCause.STICKY_LOST, KnownCause.OWN_OVERFLOW, KnownCause.TOP_RESERVED, KnownCause.HALF_ADDED,
-    KnownCause.OTHER_QUOTIENT, KnownCause.NARROW_QUOTIENT, KnownCause.TIES_BY_SIGN, KnownCause.WIDE_TIES,
+    KnownCause.OTHER_QUOTIENT, KnownCause.NARROW_QUOTIENT, KnownCause.NARROW_RECIPROCAL, KnownCause.TIES_BY_SIGN, KnownCause.WIDE_TIES,
 })  # fmt: skip
 
 

@@ -48,6 +48,8 @@ class Seen:
     answered: Sequence[Observed]
     scales: Sequence[ObservedScales]
     rows: Sequence[Rows]
+    #: The kind of the tensor scales that it takes.
+    kind: str
     #: The layout in which codes are returned.
     layout: str
     #: Floors and ceilings of the scale; rows and maxima beyond are left out, so that what else is wrong can be seen.
@@ -56,11 +58,12 @@ class Seen:
     @classmethod
     def of(cls, observations: Observations, profile: Profile) -> Seen:
         """What was observed, next to the answers of a profile."""
-        fmt, dtypes, answered = observations.fmt, observations.session.capabilities.dtypes, observations.answered
+        fmt, capabilities, answered = observations.fmt, observations.session.capabilities, observations.answered
+        dtypes = capabilities.dtypes
         bounds = find_bounds(observations.scales, fmt, profile)
         rows = tuple(collect_rows(answered, fmt, profile, dtypes[0], bounds))
-        layout = observations.session.capabilities.layout_of(fmt.name)
-        return cls(fmt, profile, dtypes, answered, observations.scales, rows, layout, bounds)
+        layout = capabilities.layout_of(fmt.name)
+        return cls(fmt, profile, dtypes, answered, observations.scales, rows, capabilities.tensor_scale, layout, bounds)
 
     @cached_property
     def divided(self) -> Sequence[Divided]:
@@ -102,7 +105,7 @@ class Seen:
         )
 
     @cached_property
-    def _wrong_codes(self) -> Sequence[bool]:
+    def wrong_codes(self) -> Sequence[bool]:
         """Of each of `divided`, whether some codes are not the profile's under the scales that were returned."""
         return [not self._agree(d, d.encode()) for d in self.divided]
 
@@ -114,6 +117,6 @@ class Seen:
 
     def explains_codes(self, codes: Iterable[Codes]) -> bool:
         """Whether these codes of `divided` are the target's in every block, and the profile's under the same scales are not."""
-        return any(self._wrong_codes) and is_cause(
-            Compared(self._agree(d, c), wrong) for d, c, wrong in zip(self.divided, codes, self._wrong_codes, strict=True)
+        return any(self.wrong_codes) and is_cause(
+            Compared(self._agree(d, c), wrong) for d, c, wrong in zip(self.divided, codes, self.wrong_codes, strict=True)
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 
 import mxspec
 from mxspec.acceptance import fold_zeros
 from mxspec.arrays import ARRAYS
+from mxspec.elements import decode_codes
 from mxspec.expressions import AMAX, ONE, ONE_SIXTH, Expr, G, Leaf, M, S, const, evaluate, exact, f32, leaves, put_in_words
 from mxspec.formats import BlockFormat
 from mxspec.profiles.schema import Kind, Profile, ScaleRule, ScaleStep
@@ -19,6 +21,7 @@ from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Maxima, Seen
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
+from mxspec_vectors.tensor_scales import bind_profile
 
 
 def moved_scales(seen: Seen) -> Found | None:
@@ -88,6 +91,30 @@ def _wrap(seen: Seen, flush: bool, wrapped: set[int]) -> Iterator[Compared]:
         expected = seen.scale_bytes(x, maxima.tensor).astype(np.int64) - np.where(low, 120, 0)
         wrapped.update((expected[expected < 0] % 256).tolist())
         yield Compared(bool((expected % 256 == maxima.returned).all()), bool((maxima.returned != maxima.expected).any()))
+
+
+def flushed_scales(seen: Seen) -> Found | None:
+    """Whether subnormal scales are zero or the smallest normal one; before they are rounded, or after."""
+    scale = seen.fmt.scale
+    if not scale.mantissa_bits or scale.bits > 8:
+        return None
+    normal = 1 << scale.mantissa_bits
+    for (byte, early), profile in product(((0, False), (0, True), (normal, False)), mxspec.list_profiles(seen.fmt, kind=Kind.NORMATIVE)):
+        if is_cause(_flush(maxima, seen.fmt, profile, byte, early=early) for maxima in seen.maxima(profile)):
+            text = f"subnormal block scales, {scale.name} below {float(decode_codes(normal, scale)):g}, become {'the smallest normal one' if byte else 'zero'}"
+            return Found(KnownCause.SCALE_SUBNORMALS, text)
+    return None
+
+
+def _flush(maxima: Maxima, fmt: BlockFormat, profile: Profile, byte: int, *, early: bool) -> Compared:
+    scale, (steps, bound) = fmt.scale, bind_profile(profile, maxima.tensor)
+    known = {"amax": maxima.amax.view(np.float32), "M": np.float32(float(fmt.element.max_value)), **bound}
+    with np.errstate(all="ignore"):
+        value = np.asarray(evaluate(steps.scale.value, known, ARRAYS))
+    stored = encode_scale(value, steps.scale, scale, fmt.element)
+    normal = 1 << scale.mantissa_bits
+    small = (value < float(decode_codes(normal, scale)) if early else stored < normal) & (stored > 0)
+    return Compared(bool((np.where(small, byte, stored) == maxima.returned).all()), bool((maxima.returned != maxima.expected).any()))
 
 
 #: Numbers so near to the square root of two, which no float32 logarithm tells from it.

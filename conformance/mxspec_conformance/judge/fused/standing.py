@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -128,6 +129,51 @@ def _take_kind(kind: Kind) -> Change:
     return lambda f, given: (replace(f, kind=kind), given) if f.kind in ACTIVATIONS and f.kind is not kind else None
 
 
+def _reorder(number: Callable[[int, int], int]) -> Change:
+    """Rows of a Hadamard matrix in another order: number(i, bits) is the row of Sylvester's that stands in row i, and maps sums of bits to sums."""
+
+    def change(f: FusedFunction, given: Arrays) -> tuple[FusedFunction, Arrays] | None:
+        if f.kind is not Kind.HADAMARD:
+            return None
+        bits = f.size.bit_length() - 1
+        # What i & j counts of row number(i) is what i counts of another column, which takes the place of j.
+        column = [sum(((number(1 << b, bits) & j).bit_count() & 1) << b for b in range(bits)) for j in range(f.size)]
+        x = given["x"]
+        return f, given | {"x": x.reshape(*x.shape[:-1], -1, f.size)[..., np.argsort(column)].reshape(x.shape)}
+
+    return change
+
+
+def _add(squares: Callable[[Array], Array]) -> Change:
+    return lambda f, given: (replace(f, add=squares), given) if f.kind is Kind.RMSNORM else None
+
+
+def _to_bfloat16(x: Array) -> Array:
+    return x.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def _add_in_turn(first: Callable[[Array], Array], squares: Array) -> Array:
+    """One after the other, each sum rounded to bfloat16. first: what becomes of a square."""
+    squares, total = first(squares), np.zeros((*squares.shape[:-1], 1))
+    for j in range(squares.shape[-1]):
+        total = _to_bfloat16(total + squares[..., j : j + 1])
+    return total
+
+
+def _add_in_pairs(halves: bool, first: Callable[[Array], Array], squares: Array) -> Array:
+    """Two and two, the halves of a row or neighbours, each sum rounded to bfloat16."""
+    squares = first(squares)
+    while (n := squares.shape[-1]) > 1:
+        squares = np.pad(squares, [(0, 0)] * (squares.ndim - 1) + [(0, n % 2)])
+        pair = (squares[..., : (n + 1) // 2], squares[..., (n + 1) // 2 :]) if halves else (squares[..., ::2], squares[..., 1::2])
+        squares = _to_bfloat16(pair[0] + pair[1])
+    return squares
+
+
+def _reverse(i: int, bits: int) -> int:
+    return int(f"{i:0{bits}b}"[::-1], 2)
+
+
 def _add_narrowly(f: FusedFunction, given: Arrays) -> tuple[FusedFunction, Arrays] | None:
     weight = given["weight"].astype(np.float32) + np.float32(1) if f.plus_one and "weight" in given else None
     return None if weight is None else (replace(f, plus_one=False), given | {"weight": weight.astype(ml_dtypes.bfloat16)})
@@ -144,7 +190,15 @@ MISTAKES: dict[str, Change] = {
     "the residual is left out": _change("residual", np.zeros_like),
     "1 is not added to the weight": lambda f, g: (replace(f, plus_one=False), g) if f.plus_one else None,
     "weight + 1 is rounded to bfloat16": _add_narrowly,
+    "squares are rounded to bfloat16 before they are added": _add(_to_bfloat16),
+    "the mean of squares is rounded to bfloat16": _add(lambda s: _to_bfloat16(s.mean(axis=-1, keepdims=True)) * s.shape[-1]),
+    **{f"{rounded}squares are added in bfloat16, {how}": _add(partial(add, first)) for rounded, first in (("", np.asarray), ("rounded ", _to_bfloat16))
+       for how, add in (("one after the other", _add_in_turn), ("the halves of a row first", partial(_add_in_pairs, True)), ("neighbours first", partial(_add_in_pairs, False)))},
+    "the Hadamard matrix is not divided by the root of its size": lambda f, g: (replace(f, scaled=False), g) if f.scaled else None,
+    "rows of the Hadamard matrix are in sequency order (Walsh's)": _reorder(lambda i, bits: _reverse(i ^ i >> 1, bits)),
+    "rows of the Hadamard matrix are in dyadic order (Paley's)": _reorder(_reverse),
     "x is cut to bfloat16": _change("x", _cut), "x is rounded to bfloat16": _change("x", lambda x: x.astype(ml_dtypes.bfloat16)),
+    "x^3 is multiplied by 0.0447, not by 0.044715": lambda f, g: (replace(f, cubic=0.0447), g) if f.kind is Kind.GELU_TANH else None,
     "the sigmoid is made of an approximate tanh": lambda f, g: (replace(f, by_tanh=True), g) if f.kind in (Kind.SILU, Kind.SWIGLU_OAI) else None,
 }  # fmt: skip
 #: The same of the eps of a norm, and of scale bytes.

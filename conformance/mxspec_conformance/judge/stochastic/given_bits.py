@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +17,10 @@ from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.counterexample.evidence import show_conversion
 from mxspec_conformance.counterexample.failure import describe_bits
+from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.invariance.pools import draw_places
 from mxspec_conformance.judge.stochastic.given_calls import Asked, judge_given_calls
+from mxspec_conformance.judge.stochastic.mistakes import list_misread_words
 from mxspec_conformance.judge.stochastic.words import Flags, Words, goes_up, may_be_lowest, turning_words
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
@@ -71,7 +73,8 @@ def judge_random_bits(session: TargetSession, fmt: BlockFormat, profiles: Sequen
 def _judge_by(session: TargetSession, fmt: BlockFormat, profile: Profile, scorecard: Scorecard) -> Scorecard:
     for number, rows in enumerate(_list_rows(session.capabilities, fmt, profile)):
         answered = _judge_rows(session, fmt, profile, rows, scorecard)
-        if answered is not None and number < CALLED:
+        # What is wrong in a call of the vectors is wrong in every other one.
+        if answered is not None and number < CALLED and not scorecard.tally(TOPIC).failing:
             judge_given_calls(session, fmt, answered, _name(rows), scorecard)
         for name, needed in _SHAPES:
             _judge_shape(session, fmt, profile, rows, name, needed, scorecard)
@@ -182,11 +185,12 @@ class Allowed:
 
 
 def _list_allowed(
-    rows: Rows, chosen: Sequence[int], scales: Codes, fmt: BlockFormat, profile: Profile, capabilities: Capabilities
-) -> Allowed:
+    rows: Rows, chosen: Sequence[int], scales: Codes, fmt: BlockFormat, profile: Profile, capabilities: Capabilities,
+    read: Callable[[Words], Words] = lambda words: words,
+) -> Allowed:  # fmt: skip
     """For some of the rows under the scales that came back; lanes under a scale that is zero or no number are free."""
     bits, rule = capabilities.sr_bits, capabilities.sr_rule
-    words = rows.words[chosen]
+    words = read(rows.words[chosen])
     scaled, low, high, fractions = _locate(rows.x[chosen], scales, fmt, profile, rows.tensor)
     must, may = goes_up(fractions, words, bits, rule)
     expected = np.where(must, high, low)
@@ -208,6 +212,11 @@ def _enter(
     x, words = rows.x[chosen], rows.words[chosen]
     allowed = _list_allowed(rows, chosen, scales, fmt, profile, capabilities)
     scaled, expected, right = allowed.scaled, allowed.expected, allowed.find_right(codes, fmt.element)
+    equals: list[list[Explanation]] = [[] for _ in chosen]
+    for explanation, read, used in () if right.all() else list_misread_words(bits):
+        other = _list_allowed(rows, chosen, scales, fmt, profile, replace(capabilities, sr_bits=used), read)
+        for n in np.flatnonzero(other.find_right(codes, fmt.element).all(axis=1)).tolist():
+            equals[n].append(explanation)
     for n, i in enumerate(chosen):
         wrong = np.flatnonzero(~right[n])
         label = f"{rows.labels[i]}{shape}"
@@ -222,7 +231,7 @@ def _enter(
                 show_conversion, label, np.float32(scaled[n, at]), int(expected[n, at]), int(codes[n, at]), fmt.element,
                 how=how, snippet="",
             )  # fmt: skip
-        scorecard.count(TOPIC, label, ok=not wrong.size, origin=rows.labels[i].partition(",")[0], show=show)
+        scorecard.count(TOPIC, label, ok=not wrong.size, equals=equals[n], origin=rows.labels[i].partition(",")[0], show=show)
 
 
 def _same(codes: Codes, others: Codes, element: ElementFormat) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +18,8 @@ from mxspec_conformance.targets.capabilities import SrRule
 Codes = npt.NDArray[np.uint8]
 #: Places by which a word may be too low: the fewest that explain all are named, since more may give the same codes.
 _PLACES = range(1, 10)
+#: Bits of a word that may be all that is used: a float32's fraction holds no more than the first of these.
+_USED = (24, 23, 16, 8)
 
 
 def list_known(x: npt.NDArray[np.float32], words: Words, fmt: ScalarFormat, bits: int, rule: SrRule) -> list[tuple[Explanation, Codes]]:
@@ -35,13 +38,31 @@ def _list_known(
         fraction = np.uint8((1 << fmt.mantissa_bits) - 1)
         carries = up & (high != low) & ((low & fraction) == fraction) & ((low & (fmt.sign_bit - 1)) > fraction)
         yield _explain(ConversionMistake.CARRY_DROPPED), np.where(carries, low & ~fraction, np.where(up, high, low))
-    for places in _PLACES:
-        shifted, _ = goes_up(fractions, words >> np.uint32(places), bits, rule)
-        text = f"the random bits were added too low, by {places} or more places"
-        yield Explanation(Cause.CONVERSION_MISTAKE, text), np.where(shifted, high, low)
+    for explanation, read, used in list_misread_words(bits):
+        shifted, _ = goes_up(fractions, read(words), used, rule)
+        yield explanation, np.where(shifted, high, low)
     if rule is SrRule.CARRY:
         noise = np.ldexp(words.astype(np.float64), -bits).astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
         yield _explain(ConversionMistake.NOISE_BFLOAT16), np.where(fractions + noise >= 1, _next(low, np.signbit(x), fmt), low)
+
+
+def list_misread_words(bits: int) -> Iterator[tuple[Explanation, Callable[[Words], Words], int]]:
+    """What words of so many bits are taken for: other words, and how many bits these have."""
+    for places in _PLACES:
+        text = f"the random bits were added too low, by {places} or more places"
+        yield Explanation(Cause.CONVERSION_MISTAKE, text), partial(_shift, places), bits
+    for used in _USED:
+        if used < bits:
+            for end, read in (("upper", partial(_shift, bits - used)), ("lower", partial(_keep, used))):
+                yield Explanation(Cause.CONVERSION_MISTAKE, f"only the {end} {used} bits of a random word were used"), read, used
+
+
+def _shift(places: int, words: Words) -> Words:
+    return words >> np.uint32(places)
+
+
+def _keep(used: int, words: Words) -> Words:
+    return words & np.uint32((1 << used) - 1)
 
 
 def _next(low: Codes, negative: npt.NDArray[np.bool_], fmt: ElementFormat) -> Codes:

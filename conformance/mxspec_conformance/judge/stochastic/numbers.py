@@ -45,8 +45,11 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
             return list(session.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
 
-        known = list_known(x, words, fmt, bits, rule)
-        for i, code in zip(places, run_bisected(places, call), strict=True):
+        known, answers = list_known(x, words, fmt, bits, rule), run_bisected(places, call)
+        # What a mistake returns for all numbers, also where it is right, says more than what it does to those that are wrong.
+        given = [(i, a) for i, a in zip(places, answers, strict=True) if not isinstance(a, NoAnswer) and not np.isnan(x[i])]
+        known = [(e, codes) for e, codes in known if all(codes[i] == a for i, a in given)] or known
+        for i, code in zip(places, answers, strict=True):
             label = f"{case.id}[{i}]"
             how = {"element": element, "word": f"0x{int(words[i]):0{bits // 4}x}", "rule": f"{rule.value}, {bits} bits"}
             if np.isnan(x[i]):  # it may be refused; FP8 elements have a NaN to give
@@ -55,8 +58,7 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
                     scorecard.count("nan", label, ok=fmt.is_nan(int(code)), show=show)
                 continue
             if isinstance(code, NoAnswer):
-                given = partial(describe_number, x[i], element, how)
-                scorecard.count_no_answer("random-bits", label, code, given=given)
+                scorecard.count_no_answer("random-bits", label, code, given=partial(describe_number, x[i], element, how))
                 continue
             carried = int(words[i]) ^ ((1 << bits) - 1) if rule is SrRule.BELOW else int(words[i])
             lowest = fmt.twos_complement and int(code) == fmt.sign_bit and int(expected[i]) == fmt.sign_bit + 1
