@@ -57,12 +57,6 @@ def _calls(half: int) -> Iterator[Candidate]:
             yield Candidate(key, not e.right, e.story, e.build, facts={"group": e.group, "offer": asdict(e.offer)})
 
 
-def _written_before() -> Iterator[Candidate]:
-    from tests.corpora.held_out import HELD_OUT
-
-    return (Candidate(kernel.name, True, kernel.story, kernel.build) for kernel in HELD_OUT)
-
-
 def _outside() -> Iterator[Candidate]:
     from tests.corpora.outside import KERNELS
 
@@ -77,12 +71,11 @@ def _blind() -> Iterator[Candidate]:
         yield Candidate(k.id, k.wrong, k.what, k.target, facts={"operation": k.offer.operation, "axis": str(k.axis)})
 
 
-#: Of `calls` the quick level was chosen by the looked-at half; `written-before` was written before that choice.
+#: Of `calls` the quick level was chosen by the looked-at half.
 SETS: Mapping[str, Callable[[], Iterator[Candidate]]] = {
     "independent": _independent,
     "calls-held-out": partial(_calls, 1),
     "calls-looked-at": partial(_calls, 0),
-    "written-before": _written_before,
     "outside": _outside,
     "blind": _blind,
 }
