@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 
@@ -20,8 +19,6 @@ class Candidate:
     story: str
     #: Makes a fresh target: state is its own.
     build: Callable[[], Any]
-    #: Where the target is no file of Python: makes in a folder what is judged, and names it.
-    road: Callable[[Path], str] | None = None
     #: Judged against this; default: what the target claims.
     profile: str | None = None
     #: What else the set says of it.
@@ -40,12 +37,12 @@ def _independent() -> Iterator[Candidate]:
         key, what = key_of(bug), (bug.operation, bug.format, bug.profile)
         facts = {"id": bug.id, "operation": bug.operation, "format": bug.format, "profile": bug.profile}
         make = partial(lambda bug, what: make_target(build(bug), *what), bug, what)
-        yield Candidate(key, True, bug.story, make, None, bug.profile or None, facts, ": ".join(explain_survival(key) or ()))
+        yield Candidate(key, True, bug.story, make, bug.profile or None, facts, ": ".join(explain_survival(key) or ()))
     for operation, fmt, profile in RIGHT:
         make = partial(lambda *what: make_target(Kernel(what[-1]), *what), operation, fmt, profile)
         facts = {"id": "right", "operation": operation, "format": fmt, "profile": profile}
         key = "/".join((operation, fmt, profile, "right"))
-        yield Candidate(key, False, "the implementation without a bug", make, None, profile or None, facts)
+        yield Candidate(key, False, "the implementation without a bug", make, profile or None, facts)
 
 
 def _calls(half: int) -> Iterator[Candidate]:
@@ -61,7 +58,7 @@ def _outside() -> Iterator[Candidate]:
     from tests.corpora.outside import KERNELS
 
     for k in KERNELS.values():
-        yield Candidate(f"{k.group}/{k.name}", k.wrong, k.story, k.build, partial(k.road, k) if k.road else None, facts={"group": k.group})
+        yield Candidate(f"{k.group}/{k.name}", k.wrong, k.story, k.build, facts={"group": k.group})
 
 
 def _blind() -> Iterator[Candidate]:
