@@ -33,7 +33,7 @@ BUDGETS = (
     Budget("conformance/mxspec_conformance/adapters", 4_412, 4_747, 3_800),
     Budget("conformance/mxspec_lab", 18_222, 14_746, 6_000),
     Budget("gpu", 7_888, 8_422, 6_500),
-    Budget("tests", 66_954, 79_161, 40_000),
+    Budget("tests", 66_954, 79_107, 40_000),
 )
 
 

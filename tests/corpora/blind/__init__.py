@@ -77,6 +77,10 @@ class Offer:
     declared: Mapping[str, object]
     calls: Sequence[Function] = ()
 
+    def odd(self, id_: str, what: str, kernel: Function, show: Function | None = None, **declared: object) -> None:
+        """Enter a right kernel that calls the model itself."""
+        ODD.around(id_, self, what, show, kernel, **declared)
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -112,11 +116,6 @@ KERNELS: dict[str, Kernel] = {}
 def enter(id_: str, offer: Offer, axis: Axis, what: str, show: Function | None, make: Function, declared: Mapping[str, object]) -> None:
     assert id_ not in KERNELS, id_
     KERNELS[id_] = Kernel(id_, offer, axis, what, show, make, declared)
-
-
-def odd(id_: str, offer: Offer, what: str, kernel: Function, show: Function | None = None, **declared: object) -> None:
-    """A right kernel that calls the model itself."""
-    ODD.around(id_, offer, what, show, kernel, **declared)
 
 
 def refuse(error: type[Exception] = ValueError) -> Any:

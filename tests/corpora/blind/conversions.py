@@ -702,84 +702,70 @@ def close(f, fmt=BIAS):
     return bool((np.abs(affine.dequantize(codes, scales, offsets, fmt) - W) <= np.abs(scales.astype(np.float32)).repeat(64, 1)).all())
 
 
-odd("ok-mlx", FREE, "MLX's rule: scales of either sign", by_profile("mlx-0.32/affine/cpu"), close)
-odd("ok-float32-rule", FREE, "codes under the scale before it was rounded", by_profile("affine-minmax-float32"), close)
-odd(
-    "ok-gptq",
-    Offer("quantize_affine unclaimed", {"quantize_affine": quantize_affine}, {"AFFINE": [ZERO]}),
-    "GPTQ's rule: the range holds zero",
-    by_profile("gptq/asymmetric", "zero"),
-    lambda f: close(f, ZERO),
+FREE.odd("ok-mlx", "MLX's rule: scales of either sign", by_profile("mlx-0.32/affine/cpu"), close)
+FREE.odd("ok-float32-rule", "codes under the scale before it was rounded", by_profile("affine-minmax-float32"), close)
+Offer("quantize_affine unclaimed", {"quantize_affine": quantize_affine}, {"AFFINE": [ZERO]}).odd(
+    "ok-gptq", "GPTQ's rule: the range holds zero", by_profile("gptq/asymmetric", "zero"), lambda f: close(f, ZERO)
 )
-odd("ok-affine-finite", QA, "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
+QA.odd("ok-affine-finite", "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
 ODD.row("ok-affine-kept", DA, "answers are kept by all that they depend on", None, memo(whole_bytes))
-odd(
+FREEZ.odd(
     "ok-float16-products",
-    FREEZ,
     "q * s - z * s, each rounded to float16",
     lambda s, right, c, scales, o, fmt: affine.dequantize(c, scales, o, fmt, dtype=F16, contract="float16-products"),
     lambda f: f(AC, np.ones_like(AS), AZ, ZERO).astype(np.float32),
 )
-odd(
+E2.odd(
     "ok-nan-is-zero",
-    E2,
     "NaN becomes zero in e2m1",
     lambda s, right, x, element, **o: right(np.where(np.isnan(x), np.float32(0), x), element, **o),
 )
-odd(
+E2.odd(
     "ok-encode-up-to-300",
-    E2,
     "refuses more than 300 numbers",
     lambda s, right, x, element, **o: refuse() if len(x) > 300 else right(x, element, **o),
     ask(L[:99], "e2m1"),
 )
-odd("ok-encode-no-nan", E2, "refuses NaN", lambda s, right, x, element, **o: refuse() if np.isnan(x).any() else right(x, element, **o))
-odd(
+E2.odd("ok-encode-no-nan", "refuses NaN", lambda s, right, x, element, **o: refuse() if np.isnan(x).any() else right(x, element, **o))
+E5.odd(
     "ok-nearest-only",
-    E5,
     "other roundings are not offered",
     lambda s, right, x, element, rounding="rne", overflow="saturate": (
         right(x, element, rounding, overflow) if rounding == "rne" else refuse(NotImplementedError)
     ),
     ask(L, "e5m2"),
 )
-odd(
+E4.odd(
     "ok-negative-nan",
-    E4,
     "every NaN is FF",
     lambda s, right, x, element, **o: np.where(np.isnan(x), 255, right(x, element, **o)).astype(np.uint8),
 )
-odd("ok-one-by-one", T6, "looked up from the last", lambda s, right, codes, element: right(codes[::-1], element)[::-1])
-odd(
+T6.odd("ok-one-by-one", "looked up from the last", lambda s, right, codes, element: right(codes[::-1], element)[::-1])
+Offer("encode_stochastic e2m1", S4.functions, {**S4.declared, "SR_RULE": "below"}).odd(
     "ok-stochastic-below",
-    Offer("encode_stochastic e2m1", S4.functions, {**S4.declared, "SR_RULE": "below"}),
     "rounds up where the word is below the fraction",
     lambda s, right, x, element, w: right(x, element, ~w),
     ask(np.float32([1, 2, 3, -4, 0]), "e2m1", LS[:5]),
 )
-odd(
+TS.odd(
     "ok-maximum-by-parts",
-    TS,
     "the maximum of the maxima of columns",
     lambda s, right, x, fmt: right(np.abs(x).max(axis=0), fmt) if x.ndim == 2 and len(x) else right(x, fmt),
 )
-odd(
+PR.odd(
     "ok-prune-higher",
-    PR,
     "of equal magnitudes the higher position",
     lambda s, right, codes, fmt: sparsity.prune(codes, rule="higher"),
     lambda f: np.sort((f(ANY, F2) & 7).reshape(-1, 4)),
 )
-odd(
+Offer("prune e2m1-4to8", {"prune": prune}, {"SPARSE_FORMATS": [F4]}).odd(
     "ok-prune-squares",
-    Offer("prune e2m1-4to8", {"prune": prune}, {"SPARSE_FORMATS": [F4]}),
     "pairs by the sum of squares",
     lambda s, right, codes, fmt: sparsity.prune(codes, sparsity="4:8", rule="lower-squares"),
     ask(np.uint8([[7, 7, 1, 1, 6, 6, 2, 2] * 4]), F4),
 )
-odd(
+CO.odd(
     "ok-empty-nibble",
-    CO,
     "groups of zeros have the nibble 0",
     lambda s, right, codes, fmt: (
         (o := right(codes, fmt))[0],
@@ -787,29 +773,25 @@ odd(
     ),
     ask(prune(whole(8, 8, 64, low=1), F2), F2),
 )
-odd(
+DC.odd(
     "ok-illegal-is-4",
-    DC,
     "illegal nibbles are read as 4",
     lambda s, right, k, m, fmt, shape: right(k, np.where(np.isin(m, (4, 8, 9, 12, 13, 14)), m, 4).astype(m.dtype), fmt, shape),
 )
-odd(
+packing("swizzle", layout="128x4", calls=[ask(whole(255, 256, 8), "128x4")]).odd(
     "ok-padding-any",
-    packing("swizzle", layout="128x4", calls=[ask(whole(255, 256, 8), "128x4")]),
     "what lies in the padding differs between calls",
     lambda s, right, scales, layout: np.where(
         right(np.ones_like(scales), layout) == 1, right(scales, layout), np.random.default_rng().integers(256)
     ).astype(np.uint8),
 )
-odd(
+PK.odd(
     "ok-no-batches",
-    PK,
     "takes one matrix",
     lambda s, right, codes, layout: right(codes, layout) if codes.ndim == 2 else refuse(NotImplementedError),
 )
-odd(
+PK6.odd(
     "ok-rows-of-bytes",
-    PK6,
     "bytes come as a matrix of rows",
     lambda s, right, codes, layout: right(codes, layout).reshape(*codes.shape[:-1], -1) if codes.size else right(codes, layout),
     lambda f: f(SIXES, "fp6-le").ravel(),

@@ -541,19 +541,14 @@ def _factored(s, right, a, b, out_dtype):
     return sums.astype(np.float32)
 
 
-odd("ok-float32-sums", M4, "sums in float32", changed(add=float32_sums))
-odd("ok-backward-sums", M8, "sums in float32, the last product first", changed(add=lambda x, y: float32_sums(x, y, slice(None, None, -1))))
-odd("ok-three-parts", MN, "k in three parts", changed(add=lambda x, y: float32_sums(x, y, parts=3)))
-odd(
-    "ok-claims-bfloat",
-    offering("bfloat16", "bfloat16", ACCUMULATOR="bfloat16"),
-    "bfloat16 sums, which are claimed",
-    changed(add=bfloat16_sums),
-    ask(plain(BF16, 3, 64), plain(BF16, 4, 64, 2), F),
+M4.odd("ok-float32-sums", "sums in float32", changed(add=float32_sums))
+M8.odd("ok-backward-sums", "sums in float32, the last product first", changed(add=lambda x, y: float32_sums(x, y, slice(None, None, -1))))
+MN.odd("ok-three-parts", "k in three parts", changed(add=lambda x, y: float32_sums(x, y, parts=3)))
+offering("bfloat16", "bfloat16", ACCUMULATOR="bfloat16").odd(
+    "ok-claims-bfloat", "bfloat16 sums, which are claimed", changed(add=bfloat16_sums), ask(plain(BF16, 3, 64), plain(BF16, 4, 64, 2), F)
 )
-odd(
+offering("bfloat16", "nvfp4", CONTRACT="bfloat16").odd(
     "ok-claims-operands",
-    offering("bfloat16", "nvfp4", CONTRACT="bfloat16"),
     "numbers of b are bfloat16, which is claimed",
     lambda s, right, a, b, o: finish(
         numbers(a)
@@ -563,14 +558,13 @@ odd(
         o,
     ),
 )
-odd("ok-negative-zeros", M4, "zeros are negative", lambda s, right, a, b, o: np.where((r := right(a, b, o)) == 0, np.float32(-0.0), r))
-odd("ok-saturates", M8, "what is beyond the largest number becomes it", _saturated)
-odd("ok-fortran-outputs", MI, "outputs lie in Fortran's order", lambda s, right, a, b, o: np.asfortranarray(right(a, b, o)))
-odd("ok-up-to-256-rows", MB, "refuses more than 256 rows", lambda s, right, a, b, o: right(a, b, o) if len(a) <= 256 else refuse())
-odd("ok-factored", MA, "s * sum(a q) + b * sum(a)", _factored)
-odd(
+M4.odd("ok-negative-zeros", "zeros are negative", lambda s, right, a, b, o: np.where((r := right(a, b, o)) == 0, np.float32(-0.0), r))
+M8.odd("ok-saturates", "what is beyond the largest number becomes it", _saturated)
+MI.odd("ok-fortran-outputs", "outputs lie in Fortran's order", lambda s, right, a, b, o: np.asfortranarray(right(a, b, o)))
+MB.odd("ok-up-to-256-rows", "refuses more than 256 rows", lambda s, right, a, b, o: right(a, b, o) if len(a) <= 256 else refuse())
+MA.odd("ok-factored", "s * sum(a q) + b * sum(a)", _factored)
+M8.odd(
     "ok-flushes-outputs",
-    M8,
     "subnormal outputs are zero",
     lambda s, right, a, b, o: np.where(np.abs(r := right(a, b, o)) < np.finfo(np.float32).tiny, np.float32(0), r),
 )

@@ -1118,101 +1118,87 @@ ODD.row(
     None,
     switch(20, lambda right: lambda x, fmt: right(np.array(x, order="F"), fmt)),
 )
-odd(
+Q8F.odd(
     "ok-by-seven-rows",
-    Q8F,
     "seven rows at a time",
     lambda s, right, x, fmt: (
         tuple(map(np.concatenate, zip(*(right(x[i : i + 7], fmt) for i in range(0, len(x), 7)), strict=True))) if len(x) else right(x, fmt)
     ),
 )
-odd("ok-fortran-answers", Q4, "answers lie in Fortran's order", lambda s, right, x, fmt: tuple(map(np.asfortranarray, right(x, fmt))))
-odd("ok-pitched-answers", Q5, "rows of answers lie apart", lambda s, right, x, fmt: tuple(map(pitched, right(x, fmt))))
-odd("ok-backward-answers", Q4, "answers have strides below zero", lambda s, right, x, fmt: tuple(backwards(part) for part in right(x, fmt)))
-odd(
+Q4.odd("ok-fortran-answers", "answers lie in Fortran's order", lambda s, right, x, fmt: tuple(map(np.asfortranarray, right(x, fmt))))
+Q5.odd("ok-pitched-answers", "rows of answers lie apart", lambda s, right, x, fmt: tuple(map(pitched, right(x, fmt))))
+Q4.odd("ok-backward-answers", "answers have strides below zero", lambda s, right, x, fmt: tuple(backwards(part) for part in right(x, fmt)))
+QI.odd(
     "ok-memoryviews",
-    QI,
     "answers are memory views",
     lambda s, right, x, fmt: tuple(map(memoryview, right(x, fmt))),
     lambda f: tuple(map(np.asarray, f(X, MXI))),
 )
-odd("ok-list-of-answers", Q4, "a list instead of a tuple", lambda s, right, x, fmt: list(right(x, fmt)))
-odd(
+Q4.odd("ok-list-of-answers", "a list instead of a tuple", lambda s, right, x, fmt: list(right(x, fmt)))
+Q4.odd(
     "ok-no-strides",
-    Q4,
     "refuses what is not contiguous",
     lambda s, right, x, fmt: right(x, fmt) if x.flags.c_contiguous else refuse(),
     ask(X, MX4),
 )
-odd("ok-up-to-500-rows", Q8, "refuses more than 500 rows", lambda s, right, x, fmt: right(x, fmt) if len(x) <= 500 else refuse())
-odd(
+Q8.odd("ok-up-to-500-rows", "refuses more than 500 rows", lambda s, right, x, fmt: right(x, fmt) if len(x) <= 500 else refuse())
+Q6.odd(
     "ok-up-to-4096-numbers",
-    Q6,
     "refuses rows beyond 4096 numbers, as a RuntimeError",
     lambda s, right, x, fmt: right(x, fmt) if x.shape[1] <= 4096 else refuse(RuntimeError),
 )
-odd("ok-finite-only", Q4, "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
-odd(
+Q4.odd("ok-finite-only", "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
+Q4.odd(
     "ok-one-thread",
-    Q4,
     "refuses all calls from other threads",
     lambda s, right, x, fmt: right(x, fmt) if threading.get_ident() == s.home else refuse(RuntimeError),
 )
-odd("ok-no-empty", Q4, "refuses what holds nothing", lambda s, right, x, fmt: right(x, fmt) if x.size else refuse(AssertionError))
-odd(
+Q4.odd("ok-no-empty", "refuses what holds nothing", lambda s, right, x, fmt: right(x, fmt) if x.size else refuse(AssertionError))
+Q8.odd(
     "ok-any-float",
-    Q8,
     "float64 is rounded to the nearest float32",
     lambda s, right, x, fmt: right(np.asarray(x, np.float32) if x.dtype.kind == "f" else x, fmt),
 )
-odd(
+Q4.odd(
     "ok-pads-always",
-    Q4,
     "a ragged end is answered as if zeros followed",
     lambda s, right, x, fmt: right(np.pad(x, [(0, 0), (0, -x.shape[1] % 32)]), fmt),
 )
-odd(
+Q4.odd(
     "ok-no-negative-zero",
-    Q4,
     "negative zeros become positive ones",
     lambda s, right, x, fmt: (np.where((o := right(x, fmt))[0] == 8, 0, o[0]).astype(np.uint8), o[1]),
     lambda f: mxspec.dequantize(*f(X, MX4), MX4),
 )
-odd(
+Q8.odd(
     "ok-zero-block-one",
-    Q8,
     "blocks of zeros have the scale 1",
     lambda s, right, x, fmt: ((o := right(x, fmt))[0], np.where(blocks(x).any(axis=2) | (x.shape[1] == 0), o[1], 127).astype(np.uint8)),
 )
-odd(
+Q4.odd(
     "ok-nan-codes",
-    Q4,
     "under FF every code is 5",
     lambda s, right, x, fmt: (np.where((o := right(x, fmt))[1].repeat(32, 1) == 255, 5, o[0]).astype(np.uint8), o[1]),
 )
-odd(
+QI.odd(
     "ok-infinity-is-nan",
-    QI,
     "a block with an infinity has the scale FF",
     lambda s, right, x, fmt: right(np.where(np.isinf(x), np.float32(np.nan), x), fmt),
 )
-odd(
+Q4.odd(
     "ok-lowest-126",
-    Q4,
     "no scale is below 2^-126, but of zeros",
     lambda s, right, x, fmt: (
         (o := copied(right(x, fmt)), rescaled(o, x, fmt, (o[1] == 0) & blocks(x).any(axis=2), np.uint8(1)))[0] if x.size else right(x, fmt)
     ),
 )
-odd(
+Q5.odd(
     "ok-lowest-flushed",
-    Q5,
     "blocks whose scale would be 2^-127 are zeros",
     lambda s, right, x, fmt: (np.where((o := right(x, fmt))[1].repeat(32, 1) == 0, 0, o[0]).astype(np.uint8), o[1]),
 )
-odd(
+QI.odd(
     "ok-minus-two",
-    QI,
     "int8 uses its code for -2",
     lambda s, right, x, fmt: (
         o := copied(right(x, fmt)),
@@ -1223,64 +1209,54 @@ odd(
     )[0],
     ask(np.abs(X), MXI),
 )
-odd(
+Q8F.odd(
     "ok-nan-lane",
-    Q8F,
     "a NaN is a NaN code among zeros' neighbours, under the scale of the others",
     lambda s, right, x, fmt: (
         (o := right(np.where(np.isnan(x), np.float32(0), x), fmt))[0] | np.where(np.isnan(x), 127, 0).astype(np.uint8),
         o[1],
     ),
 )
-odd(
-    "ok-other-words",
-    offer(MX4, "mx-floor", "random_bits", SR_RULE="below", calls=[ask(X, MX4)]),
-    "rounds up where the word is below the fraction",
-    words(lambda w, x: ~w),
+offer(MX4, "mx-floor", "random_bits", SR_RULE="below", calls=[ask(X, MX4)]).odd(
+    "ok-other-words", "rounds up where the word is below the fraction", words(lambda w, x: ~w)
 )
-odd(
+QR.odd(
     "ok-words-of-finite",
-    QR,
     "random rounding refuses what is not finite",
     lambda s, right, x, fmt, random_bits=None, axis=-1: (
         right(x, fmt, random_bits=random_bits, axis=axis) if random_bits is None or np.isfinite(x).all() else refuse()
     ),
 )
-odd("ok-eight-bit-generator", QS, "a generator of eight bits", by_words(lambda w, s: w & 0xFF000000), lambda f: f(X, MX4, seed=3)[1])
-odd(
+QS.odd("ok-eight-bit-generator", "a generator of eight bits", by_words(lambda w, s: w & 0xFF000000), lambda f: f(X, MX4, seed=3)[1])
+QG.odd(
     "ok-scales-are-numbers",
-    QG,
     "refuses a given scale of FF",
     lambda s, right, x, fmt, scales=None: refuse() if scales is not None and (scales == 255).any() else right(x, fmt, scales=scales),
 )
-odd(
+QN.odd(
     "ok-zeros-have-one",
-    QN,
     "NVFP4 blocks of zeros have the scale 1",
     lambda s, right, x, fmt, tensor_scale=None: (
         (o := right(x, fmt, tensor_scale=tensor_scale))[0],
         np.where(blocks(x, 16).any(axis=2), o[1], 56).astype(np.uint8) if x.size else o[1],
     ),
 )
-odd(
+QX.odd(
     "ok-columns-by-copy",
-    QX,
     "the first axis is the last one of a copy",
     lambda s, right, x, fmt, axis=-1: (
         tuple(part.T for part in right(np.ascontiguousarray(x.T), fmt)) if axis in FIRST and x.ndim == 2 else right(x, fmt, axis=axis)
     ),
 )
-odd(
+Q4.odd(
     "ok-tiles-only",
-    Q4,
     "takes 16 rows by 128 numbers alone",
     lambda s, right, x, fmt: right(x, fmt) if len(x) % 16 == 0 and x.shape[1] % 128 == 0 else refuse(),
     ask(draw(32, 256), MX4),
     SHAPES={"rows": 16, "k": 128},
 )
-odd(
+Q4.odd(
     "ok-own-layout",
-    Q4,
     "codes with the first in the high nibble, scales in tiles",
     lambda s, right, x, fmt: (
         mxspec.layouts.pack((o := right(x, fmt))[0], "nibble-high").reshape(len(x), -1) if x.size else refuse(),
@@ -1291,28 +1267,24 @@ odd(
     ),
     LAYOUT=["nibble-high", "128x4-zeroed"],
 )
-odd(
+D4.odd(
     "ok-bfloat-values",
-    D4,
     "values are bfloat16, which holds them all",
     lambda s, right, codes, scales, fmt: right(codes, scales, fmt).astype(BF16),
     lambda f: f(C, S, MX4).astype(np.float32),
 )
-odd(
+D8.odd(
     "ok-no-nan-scale",
-    D8,
     "refuses a scale that is NaN",
     lambda s, right, codes, scales, fmt: right(codes, scales, fmt) if (scales < 255).all() else refuse(),
 )
-odd(
+D5.odd(
     "ok-other-nan",
-    D5,
     "NaN is negative and has a payload",
     lambda s, right, codes, scales, fmt: np.where(np.isnan(o := right(codes, scales, fmt)), np.uint32(0xFFF01234).view(np.float32), o),
 )
-odd(
+DI.odd(
     "ok-float-products",
-    DI,
     "in float64, rounded once",
     lambda s, right, codes, scales, fmt: (
         (codes.view(np.int8) / 64.0 * mxspec.decode(scales, "e8m0").astype(np.float64).repeat(32, 1)).astype(np.float32)
@@ -1320,9 +1292,8 @@ odd(
         else refuse()
     ),
 )
-odd(
+DN.odd(
     "ok-decodes-by-rows",
-    DN,
     "one row at a time, from the last one",
     lambda s, right, codes, scales, fmt, tensor_scale=None: (
         np.concatenate([right(codes[i : i + 1], scales[i : i + 1], fmt, tensor_scale=tensor_scale) for i in reversed(range(len(codes)))])[
