@@ -277,7 +277,7 @@ def test_a_wrong_one_is_found(name: str, requirement: str) -> None:
     assert_shown(report.requirements)
 
 
-@pytest.mark.parametrize(("name", "key"), [("calls-*", "aliased/scratch"), ("outside", "results file/file-one-wrong")])
+@pytest.mark.parametrize(("name", "key"), [("calls-*", "aliased/scratch"), ("outside", "layouts/records-kept-by-codes")])
 def test_the_command_judges_and_writes_what_it_used(name: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = tmp_path / "out.json"
     assert main(["--set", name, "--only", key, "--json", str(written), "--jobs", "1"]) == 0

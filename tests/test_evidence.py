@@ -19,7 +19,6 @@ from mxspec_lab.evidence.status import REPORTS, State, judge_result, list_result
 WITHOUT = {
     "gpu/attest-h100.json", "gpu/attest-h200.json", "gpu/ncu-h100.json", "gpu/ncu-steps-h100.json", "gpu/probe-h100.json",
     "gpu/probe-h200.json", "gpu/sm90-instructions.json",
-    "vectors/content-1b7a1c2.json",
 }  # fmt: skip
 RESULTS = {path.relative_to(REPORTS).as_posix(): (path, kind) for path, kind in list_results()}
 

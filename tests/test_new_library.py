@@ -25,12 +25,11 @@ PROFILE = '''
 """Descriptive profiles of Imaginary."""
 
 from mxspec.expressions import AMAX, SF, Q, X, exact
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="imaginary-1.0/mxint8",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxint8",),
         summary="one exponent more than floor(log2 amax): no element saturates",
         source="tests/test_new_library.py",
@@ -53,7 +52,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Library
 
 
 class _Imaginary:
@@ -79,15 +78,8 @@ class _Imaginary:
         return values.astype(np.float32).reshape(codes.shape)
 
 
-ADAPTERS = (
-    Adapter(
-        name="imaginary",
-        library=Library(name="imaginary", requires="imagination", imports="numpy"),
-        about="a library of this test",
-        make=_Imaginary,
-        profiles={"mxint8": "imaginary-1.0/mxint8"},
-    ),
-)
+LIBRARY = Library(name="imaginary", requires="imagination", imports="numpy")
+ADAPTERS = (LIBRARY.target("imaginary", "a library of this test", _Imaginary, {"mxint8": "imaginary-1.0/mxint8"}),)
 '''
 
 #: What `mxspec vectors build` does for every format: the answers of the new profile join those of the others.

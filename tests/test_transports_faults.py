@@ -281,7 +281,7 @@ def test_the_table_knows_what_travels() -> None:
     from mxspec_conformance.targets.interface import OPERATIONS
     from mxspec_conformance.transports.description import load_protocol_schema
 
-    named = {n for o in OPERATIONS.values() for n in (*o.wire_arguments, *o.options)}
+    named = {n for o in OPERATIONS.values() for n in (*(o.parts or o.arguments), *o.options)}
     assert named == set(load_protocol_schema()["$defs"]["arguments"]["properties"])
 
 

@@ -17,7 +17,6 @@ from mxspec.formats import BLOCKS, BlockFormat
 from mxspec.profiles.schema import (
     AmaxNan,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -37,12 +36,10 @@ SCALE_VIEWS = ("int32", "uint8")
 #: still times the global scale. Its test that the scale is not 0 never fails, since byte 00 is 2**-127.
 UE8M0 = Profile(
     id="lightx2v-0.0.1/mxfp4-16/ue8m0",
-    kind=Kind.DESCRIPTIVE,
     formats=("mxfp4-16",),
     summary="scale S * (amax * fl(1/6)) rounded up to a power of two, elements times S * rcp(sf)",
     source="ModelTC/LightX2V@f8aee98b:lightx2v_kernel/csrc/gemm/nvfp4_quant_kernels_sm120.cu cvt_warp_fp16_to_fp4<Type, true>",
     evidence=Evidence.READ,
-    one_level=None,
     two_level=QuantizationSteps(
         scale=ScaleRule(value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, rounding=Rounding.RTP),
         scaled=f32.mul(X, f32.mul(S, rcp_approx(SF))),

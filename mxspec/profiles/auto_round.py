@@ -27,7 +27,6 @@ from mxspec.expressions import (
 from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -82,7 +81,6 @@ def _reciprocal(a: Expr) -> Expr:
 def _mx_export(fmt: str, scaled: Expr, dtypes: tuple[str, ...], nan: NanPolicy, narrow: str) -> Profile:
     return Profile(
         id=f"auto-round-0.16/{fmt}/export",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="the fake path's bytes as packed into a checkpoint; a block with a NaN or an Inf becomes scale 00 and one code",
         source="auto-round 0.16.1 wheel: utils/model_free_utils.py _quantize_weight_mxfp (opt-RTN off), "
@@ -117,13 +115,11 @@ _NV_SIGN = ("the sign bit of a NaN scale byte is that of a NaN made by the machi
 def _nvfp4(path: str, summary: str, source: str, scaled: Expr, dequantize: Expr, zero: ZeroPolicy, *open_points: str) -> Profile:
     return Profile(
         id=f"auto-round-0.16/nvfp4/{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary=summary,
         source=source,
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=None,
         two_level=QuantizationSteps(
             scale=_NV_SCALE, scaled=scaled, dequantize=dequantize, element=ElementRule(zero=zero, nan=NanPolicy.ZERO, under_nan_scale=0x00)
         ),
@@ -136,7 +132,6 @@ def _nvfp4(path: str, summary: str, source: str, scaled: Expr, dequantize: Expr,
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="auto-round-0.16/mx/fake",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8"),
         summary="floor of a float32 log2, elements by floor(v + 0.5) with ties taken back to even; an Inf "
         "makes the whole block NaN, a zero block has the scale of amax 2",

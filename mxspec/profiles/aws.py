@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Q, X, exact, f32
-from mxspec.profiles.schema import Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="aws-neuron-2.32/mxfp8/documented",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3", "mxfp8_e5m2"),
         summary="twice the scale of OCP's sample algorithm, so that rounding the largest value does not saturate",
         source="awsdocs-neuron.readthedocs-hosted.com/en/v2.32.0/nki/api/generated/nki.isa.quantize_mx.html",

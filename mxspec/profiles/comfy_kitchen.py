@@ -9,17 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import AMAX, SF, TMAX, ZERO, Const, Expr, G, M, Q, X, clamp, const, f32, if_equal, if_nan, maximum, minimum
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.rounding import NanPolicy
 
 _SOURCE = "comfy-kitchen 0.2.40 wheel: comfy_kitchen/backends/eager/quantization.py"
@@ -38,13 +28,11 @@ def _limited(value: Expr, largest: int) -> Expr:
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="comfy-kitchen-0.2/nvfp4/eager",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale e4m3((amax / 6) / g), elements x / (g * sf); zeros where that product is zero",
         source=f"{_SOURCE} quantize_nvfp4, dequantize_nvfp4; float_utils.py _f32_to_floatx_unpacked",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(value=minimum(f32.div(f32.div(AMAX, const(6)), G), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=if_equal(_TOTAL, ZERO, ZERO, _limited(f32.div(X, _TOTAL), 6)),
@@ -57,7 +45,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="comfy-kitchen-0.2/mxfp8_e4m3/eager",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
         summary="ceil of a float32 log2 of amax / 448; byte 00 for NaN and Inf, too, and under it zeros become NaN",
         source=f"{_SOURCE} quantize_mxfp8, dequantize_mxfp8; float_utils.py e8m0_to_f32",

@@ -31,17 +31,7 @@ from mxspec.expressions import (
     maximum,
 )
 from mxspec.formats import get_block
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.rounding import NanPolicy, ZeroPolicy
 
 _SOURCE = "compressed-tensors 0.20.0 wheel: quantization/utils/helpers.py calculate_qparams; "
@@ -109,7 +99,6 @@ def _mx(fmt: str, dtype: str, domain: Domained) -> Profile:
         open_points.append(_INVALID_SIGN)
     return Profile(
         id=_name(fmt, dtype),
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary=f"amax rounded half up to {_MANTISSA[fmt]} mantissa bits, then floor; elements x / sf in "
         f"{dtype}; an amax that rounds beyond the range loses the block (byte 7F, zero codes)",
@@ -149,7 +138,6 @@ def _nvfp4(dtype: str, domain: Domained) -> Profile:
 
     return Profile(
         id=_name("nvfp4", dtype),
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale S * (amax / 6), a scale that rounds to zero becomes 0.125 (byte 20); elements x / "
         "(sf / S); the tensor scale is 2688 times the rounded reciprocal of the maximum, and 1 where that "

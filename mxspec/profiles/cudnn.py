@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, ZERO, M, Q, X, exact, f32, if_equal
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = "docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/BlockScaling.html"
@@ -12,7 +12,6 @@ _SOURCE = "docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/BlockSc
 def _documented(fmt_name: str, formats: tuple[str, ...], largest: int, summary: str) -> Profile:
     return Profile(
         id=f"cudnn-9/{fmt_name}/documented",
-        kind=Kind.DESCRIPTIVE,
         formats=formats,
         summary=summary,
         source=_SOURCE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import AMAX, SF, ZERO, Const, Expr, Q, X, ceil_pow2, const, exact, f32, if_equal, if_inf, if_less, if_nan
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = "fbgemm-gpu-cpu 1.9.0 wheel: fbgemm_gpu/triton/quantize_ref.py py_quantize_mx4, _compute_exp, py_dequantize_mx4"
@@ -52,7 +52,6 @@ def _mx4(mode: str) -> Profile:
     value, step, summary = _MODES[mode]
     return Profile(
         id=f"fbgemm-1.9/mxfp4/{mode}",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary=f"{summary}; ties away from zero; bytes up to FC; NaN and Inf become zeros, a block with a NaN becomes zeros",
         source=f"{_SOURCE}, RoundingMode.{mode}",

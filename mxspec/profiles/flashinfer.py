@@ -8,6 +8,7 @@ conversion done in software, and built by g++ as they stand.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from mxspec.expressions import (
@@ -35,7 +36,6 @@ from mxspec.profiles.schema import (
     AmaxNan,
     ElementRule,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -67,13 +67,11 @@ def _if_zero(value: Expr, then: Expr, otherwise: Expr) -> Expr:
 def _nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecified: str) -> Profile:
     return Profile(
         id=f"flashinfer-0.6.18/nvfp4/{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary=summary,
         source=_SOURCE.format("cvt_warp_fp16_to_fp4"),
         evidence=Evidence.COMPILED,
         witness=_COMPILED.format(32_992) + _WITNESS.format(_SOFTWARE, "311,296"),
-        one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=ftz.mul(X, _if_zero(AMAX, ZERO, multiplier)),
@@ -92,23 +90,15 @@ _MXFP4_POWER = if_nan(SF, ZERO, if_equal(SF, _TWO_TO_MINUS_127, ONE, if_equal(SF
 
 
 def _dsl_nvfp4(path: str, summary: str, value: Expr, multiplier: Expr, *unspecified: str) -> Profile:
-    return Profile(
-        id=f"flashinfer-0.6.18/nvfp4/{path}",
-        kind=Kind.DESCRIPTIVE,
-        formats=("nvfp4",),
-        summary=summary,
+    cuda = _nvfp4(path, summary, value, multiplier, *unspecified)
+    assert cuda.two_level is not None
+    return replace(
+        cuda,
         source=f"{_DSL_SOURCE} _nvfp4_standard_quant_from_amax",
         evidence=Evidence.READ,
-        one_level=None,
-        two_level=QuantizationSteps(
-            scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
-            scaled=f32.mul(X, multiplier),
-            dequantize=f32.mul(Q, f32.div(SF, S)),
-        ),
-        tensor=TensorRule(native=TensorScaleKind.ENCODE, from_amax=f32.div(const(2688), TMAX)),
+        witness="",
+        two_level=replace(cuda.two_level, scaled=f32.mul(X, multiplier)),
         amax_nan=AmaxNan.SKIP_UNLESS_ALL,
-        dtypes=_DTYPES,
-        unspecified=unspecified,
     )
 
 
@@ -119,7 +109,6 @@ _DSL_POWER = if_equal(SF, _TWO_TO_MINUS_127, ZERO, if_equal(SF, _TWO_TO_127, ZER
 def _dsl_mx(fmt: str, family: str, value: Expr, scaled: Expr, *unspecified: str) -> Profile:
     return Profile(
         id=f"flashinfer-0.6.18/{family}/cute-dsl",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary=f"amax {'* rcp(6)' if fmt == 'mxfp4' else '* fl(1/448)'} rounded up to a power of two, NaN giving FE; "
         "blocks of bytes 00 and FE are multiplied by 0",
@@ -153,7 +142,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="flashinfer-0.6.18/mxfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="amax * rcp(6) rounded up to a power of two; a block of byte 00 is multiplied by 1, one of byte FE by 0",
         source=_SOURCE.format("cvt_warp_fp16_to_fp4 with UE8M0_SF, exp2f_rcp"),
@@ -169,7 +157,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="flashinfer-0.6.18/mxfp8",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
         summary="amax * rcp(448) rounded up to a power of two; byte 00 counts as zero; NaN is clamped to 448 (7E)",
         source=_SOURCE.format("cvt_warp_fp16_to_mxfp8"),

@@ -30,7 +30,6 @@ from mxspec.profiles.schema import (
     ErrorNorm,
     ErrorOrder,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -91,13 +90,11 @@ def _nvfp4(rule: str, summary: str, divisor: int, norm: ErrorNorm | None) -> Pro
     )
     return Profile(
         id=f"fouroversix-0.1/nvfp4/{rule}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary=f"bfloat16 throughout: x / g, scale amax / 6 not below 2^-6, elements divided by it; {summary}",
         source=f"{_SOURCE} quantize_to_fp4, AdaptiveBlockScalingRule.{rule.replace('-', '_')}",
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=None,
         two_level=QuantizationSteps(
             normalize=bf16.div(X, bf16.round(G)),
             scale=_nv_scale(6),
@@ -116,7 +113,6 @@ def _nvfp4(rule: str, summary: str, divisor: int, norm: ErrorNorm | None) -> Pro
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="fouroversix-0.1/mxfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="amax / 6 cast to the nearest power of two, elements in bfloat16 without a clamp (7 to 9 "
         "become -0); decoded as powers of two",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Q, X, exact, f32
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy
 
 _SCALE = ScaleRule(value=AMAX, step=ScaleStep.LOG2F_FLOOR, subtract_emax=True)
@@ -13,7 +13,6 @@ _LOG2 = "a block maximum a few ulps below a power of two: the last ulp of NumPy'
 def _profile(name: str, formats: tuple[str, ...], summary: str, witness: str, element: ElementRule) -> Profile:
     return Profile(
         id=f"gfloat-0.5/{name}",
-        kind=Kind.DESCRIPTIVE,
         formats=formats,
         summary=summary,
         source="gfloat 0.5.2 wheel: compute_scale_amax, round_ndarray, encode_ndarray, decode_block",

@@ -11,7 +11,6 @@ from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
     ExponentUnderflow,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -38,7 +37,6 @@ _NVFP4_PRODUCT = if_nan(SF, f32.mul(Q, ZERO), f32.mul(f32.mul(Q, const(2)), f32.
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="ggml-0.21/mxfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="floor of a float32 log2, bytes wrap below zero; nearest code by float32 search: ties toward "
         "zero, no -0; "
@@ -66,7 +64,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="ggml-0.21/nvfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="one level: ggml's own ue4m3 of amax / 6 (half up on one bit, 448 from 248 on); nearest code "
         "by float32 "

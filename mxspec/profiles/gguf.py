@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, ZERO, Const, Q, X, absolute, const, exact, f32, if_nan
-from mxspec.profiles.schema import ElementRule, Evidence, ExponentUnderflow, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, ExponentUnderflow, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 #: 2**127; the value of byte FF is 2**128, reached in two steps.
 _TWO_TO_127 = Const(0x7F000000)
@@ -12,7 +12,6 @@ _DEQUANTIZED = if_nan(SF, f32.mul(f32.mul(Q, _TWO_TO_127), const(2)), f32.mul(Q,
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="gguf-0.19/mxfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="floor of a float32 log2, bytes wrap, code by float32 search: ties toward zero, no -0",
         source="gguf 0.19.0 wheel: gguf.quants.MXFP4.quantize_blocks, dequantize_blocks",

@@ -33,17 +33,7 @@ from mxspec.expressions import (
     if_nan,
     minimum,
 )
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = "jax 0.10.2 wheel: jax/_src/cudnn/scaled_matmul_stablehlo.py quantize, cast_to_e8m0_with_rounding_up, e8m0_to_dtype"
@@ -75,7 +65,6 @@ def _mxfp8(path: str, dtype: str) -> Profile:
     main = f"jax-0.10/mxfp8_e4m3/{path}"
     return Profile(
         id=main if dtype == "float32" else f"{main}/{dtype}",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
         summary="amax / 448 rounded up to a power of two; a NaN in the block gives byte 00, an Inf FF; byte 00 "
         + (
@@ -116,7 +105,6 @@ def _nvfp4() -> Profile:
 
     return Profile(
         id="jax-0.10/nvfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="x times 1 / g first; scale e4m3(amax * fl(1/6)), elements times 1 / sf; a block of zeros becomes -0",
         source=_SOURCE,

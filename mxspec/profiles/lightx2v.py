@@ -12,7 +12,6 @@ from mxspec.profiles.schema import (
     AmaxNan,
     ElementRule,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -34,7 +33,6 @@ _TABLE = "the approximate reciprocal on Blackwell: the table is sm_90's"
 def _mx(fmt: str, value: Expr, file: str, blocks: int) -> Profile:
     return Profile(
         id=f"lightx2v-0.0.1/{fmt}",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="the ratio rounded up to a power of two; a block of byte 00, one of zeros included, gets NaN "
         "for its zeros "
@@ -57,13 +55,11 @@ def _mx(fmt: str, value: Expr, file: str, blocks: int) -> Profile:
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="lightx2v-0.0.1/nvfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale S * (amax * fl(1/6)), elements times S * rcp(sf), zero where the scale's byte is 00",
         source=_SOURCE + "nvfp4_quant_kernels_sm120.cu cvt_warp_fp16_to_fp4",
         evidence=Evidence.COMPILED,
         witness=_COMPILED.format(32_992) + _WITNESS.format(_SOFTWARE, "311,296"),
-        one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(value=f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, f32.mul(S, rcp_approx(SF)))),

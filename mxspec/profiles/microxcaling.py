@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Const, Domain, Q, X, bf16, f32, if_less
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import Rounding, ZeroPolicy
 
 _FLOATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
@@ -39,7 +39,6 @@ def _profile(mode: str, *, int8: bool, bfloat16: bool = False) -> Profile:
     main = f"microxcaling-7bc4195/{'mxint8' if int8 else 'mxfp'}/{mode}"
     return Profile(
         id=main + ("/bfloat16" if bfloat16 else ""),
-        kind=Kind.DESCRIPTIVE,
         formats=("mxint8",) if int8 else _FLOATS,
         summary=f"floor of a {dtype} log2, one too high just below powers of two; {words}, by float "
         "arithmetic; Inf and NaN lose the block; the sign of a zero is lost, that of an underflow kept",

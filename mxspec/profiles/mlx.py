@@ -36,7 +36,6 @@ from mxspec.profiles.schema import (
     ElementRule,
     Evidence,
     ExponentUnderflow,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -71,7 +70,6 @@ def _mx(fmt: str, path: str, domain: Domained, dtype: str, special: int, element
     ratio, power = _multiplier(domain)
     return Profile(
         id=f"mlx-0.32/{fmt}/cpu{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="amax / M rounded up to a power of two; bytes wrap, elements use the unwrapped power; "
         + ("nearest code by search, ties toward zero, no -0" if fmt == "mxfp4" else "Inf and NaN saturate"),
@@ -103,7 +101,6 @@ def _nvfp4(path: str, domain: Domained, dtype: str, count: str) -> Profile:
 
     return Profile(
         id=f"mlx-0.32/nvfp4/cpu{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale (amax / 6) * S, elements (x / sf) * S, code by float32 search: ties to zero, no -0; "
         "code 0 where x / sf is Inf or NaN",

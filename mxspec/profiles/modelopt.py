@@ -6,17 +6,7 @@
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, ONE, SF, TMAX, ZERO, Const, Expr, G, Q, X, const, f32, if_equal, if_less, if_nan
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
 _SOURCE = "nvidia-modelopt 0.47.0 wheel: modelopt/torch/quantization/qtensor/"
@@ -40,13 +30,11 @@ _NVFP4_ELEMENT = ElementRule(nan=NanPolicy.MAX_POSITIVE, zero=ZeroPolicy.PLUS_UN
 def _nvfp4(path: str, summary: str, source: str, value: Expr, tensor: TensorRule) -> Profile:
     return Profile(
         id=f"modelopt-0.47/nvfp4/{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary=f"{summary}; a scale of zero becomes 1, others are at least 2^-9; elements x / (sf * g); code 8 decodes to +0",
         source=_SOURCE + source,
         evidence=Evidence.MEASURED,
         witness=_WITNESS + "594,035 blocks in each input dtype",
-        one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(value=value, step=ScaleStep.ENCODE, byte_range=(0x01, 0x7E)),
             scaled=f32.div(X, _NVFP4_DIVISOR),
@@ -68,7 +56,6 @@ _SIXTH = f32.div(AMAX, const(6))
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="modelopt-0.47/mxfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="float32 log2 of amax / 6 rounded up; ties toward zero; the sign bit is set unless x > 0; "
         "Inf or NaN loses the block (byte 00, codes 8)",
@@ -86,7 +73,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="modelopt-0.47/mxfp8_e4m3",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
         summary="float32 log2 of amax / 448 rounded up; elements x * 2^(127 - byte); a NaN in the block "
         "gives byte 00, so that its other elements saturate",

@@ -9,17 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import AMAX, SF, TMAX, ZERO, Const, Expr, G, M, Q, X, absolute, const, f16, f32, if_inf, if_less, if_nan
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.rounding import NanPolicy
 
 _SOURCE = (
@@ -52,7 +42,6 @@ def _mx(fmt: str) -> Profile:
     fp4 = fmt == "mxfp4"
     return Profile(
         id=f"nncf-3.4/{fmt}",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="ceil of a float32 log2 of amax / max, which is at least 2^-23; "
         + ("what rounds to zero becomes -0" if fp4 else "elements through float16, NaN beyond 464"),
@@ -77,13 +66,11 @@ PROFILES: tuple[Profile, ...] = (
     _mx("mxfp8_e4m3"),
     Profile(
         id="nncf-3.4/nvfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="elements divided by amax / 6 in float32, not by the stored scale; what rounds to zero becomes -0",
         source=_SOURCE,
         evidence=Evidence.MEASURED,
         witness=_RAN,
-        one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(value=_e4m3(f32.div(_BLOCK_SCALE, G)), step=ScaleStep.ENCODE),
             scaled=_table(f32.div(X, _BLOCK_SCALE)),

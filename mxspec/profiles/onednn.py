@@ -7,7 +7,7 @@ become NaN in E4M3, and those above 61440 infinities in E5M2. Main saturates sin
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, ONE, SF, ZERO, Const, M, Q, X, const, exact, f16, f32, if_equal, if_less
-from mxspec.profiles.schema import AmaxNan, ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import AmaxNan, ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Overflow
 
 _SOURCE = "oneDNN v3.13.2 (c852e73), the library of the onednn 2026.1.0 wheel, matmul with destination scales"
@@ -23,7 +23,6 @@ def _mx(fmt: str) -> Profile:
     fp4, e5m2 = fmt == "mxfp4", fmt == "mxfp8_e5m2"
     return Profile(
         id=f"onednn-3.13/{fmt}",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="floor scale" + ("" if fp4 else "; elements through float16, and no saturation"),
         source=_SOURCE,
@@ -48,7 +47,6 @@ PROFILES: tuple[Profile, ...] = (
     *(_mx(fmt) for fmt in ("mxfp4", "mxfp8_e4m3", "mxfp8_e5m2")),
     Profile(
         id="onednn-3.13/nvfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="one level: scale e4m3(amax / 6) through float16, NaN beyond 464; elements times 1 / scale",
         source=_SOURCE,

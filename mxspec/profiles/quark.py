@@ -22,7 +22,7 @@ from mxspec.expressions import (
     if_nan,
     maximum,
 )  # fmt: skip
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding, ZeroPolicy
 
 _RAN = "amd-quark 0.13, torch 2.13.0 CPU, x86-64: 0 of 2.2 million blocks of all its profiles differ"
@@ -70,7 +70,6 @@ def _downcast(mode: str, family: str, formats: tuple[str, ...]) -> Profile:
     )
     return Profile(
         id=f"quark-0.13/{family}/{mode}",
-        kind=Kind.DESCRIPTIVE,
         formats=formats,
         summary=f"{summary}; {'ties away from zero' if family == 'mxfp4' else 'ties to even'}",
         source=f"{_DOWNCAST}, DequantScaleRoundingMode.{mode.replace('-', '_').upper()}",
@@ -97,7 +96,6 @@ def _fake(fmt: str, mantissa_bits: int) -> Profile:
         scaled = if_inf(scaled, if_less(X, ZERO, f32.sub(ZERO, inf), inf), scaled)
     return Profile(
         id=f"quark-0.13/{fmt}/fake-even",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary="half-up scale, elements divided by it, ties to even; "
         + ("fp8 by torch's cast" if fp8 else "no negative zero; an Inf stays an Inf, which the packer cuts to its fields"),
@@ -119,7 +117,6 @@ PROFILES: tuple[Profile, ...] = (
     *(_downcast(mode, family, formats) for mode in _SCALES for family, formats in (("mxfp4", ("mxfp4",)), ("mxfp8", _FP8))),
     Profile(
         id="quark-0.13/mxfp4/even",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="half-up scale (fake_quantize_mx's), elements times its reciprocal, ties away from zero",
         source=f"{_DOWNCAST}, DequantScaleRoundingMode.EVEN",

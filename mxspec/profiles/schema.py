@@ -326,7 +326,7 @@ class Profile:
 
     #: `mx-floor`, or `library-version/format/path` for a real stack.
     id: str
-    kind: Kind
+    kind: Kind = Kind.DESCRIPTIVE
     #: Names of the block formats that it covers.
     formats: Sequence[str]
     #: One sentence: what distinguishes it.
@@ -337,7 +337,7 @@ class Profile:
     #: What was run to confirm it: library, version and number of comparisons' origin. Empty: nothing was.
     witness: str = ""
     #: Without a tensor scale; None: the profile refuses that.
-    one_level: QuantizationSteps | None
+    one_level: QuantizationSteps | None = None
     #: With a tensor scale; None: the format or stack has none.
     two_level: QuantizationSteps | None = None
     tensor: TensorRule | None = None

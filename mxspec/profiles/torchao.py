@@ -5,17 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mxspec.expressions import AMAX, ONE, SF, TMAX, Const, Expr, G, M, Q, X, clamp, const, exact, f32, if_equal, if_inf, if_nan, maximum
-from mxspec.profiles.schema import (
-    ElementRule,
-    Evidence,
-    Kind,
-    Profile,
-    QuantizationSteps,
-    ScaleRule,
-    ScaleStep,
-    TensorRule,
-    TensorScaleKind,
-)
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep, TensorRule, TensorScaleKind
 from mxspec.rounding import NanPolicy, Rounding
 
 _MX = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2")
@@ -44,7 +34,6 @@ def _by_exponent_field(mode: str, step: ScaleStep, summary: str) -> Profile:
     """FLOOR, CEIL and EVEN: integer arithmetic on the bits of amax, then a division by max(2^e, 2^-126)."""
     return Profile(
         id=f"torchao-0.18/mx/{mode}/eager",
-        kind=Kind.DESCRIPTIVE,
         formats=_MX,
         summary=f"{summary}; Inf counts as 2^128; byte 00 is stored and 2^-126 divided by",
         source=f"{_TO_MX} with ScaleCalculationMode.{mode.upper()}",
@@ -66,7 +55,6 @@ def _rceil(path: str, formats: tuple[str, ...], code: int, summary: str, scale: 
     family = formats[0] if len(formats) == 1 else "mxfp8"
     return Profile(
         id=f"torchao-0.18/{family}/rceil/{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=formats,
         summary=f"{summary}; elements times 2^(127 - byte), but times 1 when the byte is 00",
         source=f"{_TO_MX}, _to_mx_rceil",
@@ -103,7 +91,6 @@ def _nvfp4(path: str, divided: tuple[Expr, Expr], evidence: Evidence, invalid_si
     low, high = const(Fraction(1, 64)), const(448)
     return Profile(
         id=f"torchao-0.18/nvfp4/{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="block scales are at least 2^-6 (byte 08), of zero blocks too; elements times (1 / g) / sf",
         source=_NVFP4,

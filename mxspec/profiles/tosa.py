@@ -11,7 +11,7 @@ bits say, which no rule of a profile expresses.
 from __future__ import annotations
 
 from mxspec.expressions import AMAX, SF, Q, X, const, exact
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 
 _SOURCE = "arm/tosa-specification cd5acdd pseudocode/library/numeric_conversion_helpers.tosac calc_block_scale"
 _RAN = "tosa-tools 2026.8.0, Linux x86-64: reports/peers/tosa.json"
@@ -28,7 +28,6 @@ def _mx(fmt: str) -> Profile:
     e4m3 = fmt == "mxfp8_e4m3"
     return Profile(
         id=f"tosa-1.1/{fmt}",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary=("the scale steps just above 464, where e4m3 rounds beyond 448" if e4m3 else "the scale of `mx-even`")
         + "; NaN and Inf give byte FF",

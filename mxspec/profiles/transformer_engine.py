@@ -39,7 +39,6 @@ from mxspec.profiles.schema import (
     ElementRule,
     ErrorNorm,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -136,7 +135,6 @@ def _nvfp4(
 ) -> Profile:
     return Profile(
         id=name,
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary=summary,
         source=source,
@@ -188,13 +186,11 @@ def _hadamard(*, fast: bool) -> Profile:
     path = "rht-fastmath" if fast else "rht"
     return Profile(
         id=f"te-2.14/nvfp4/kernel-{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="the columnwise kernel fused with the Hadamard transform, from the transformed values on"
         + ("; approximate reciprocal, values not rounded to bfloat16" if fast else "; values rounded to bfloat16; NaN spreads"),
         source=f"{_REPO}/common/hadamard_transform/hadamard_transform_cast_fusion.cu",
         evidence=Evidence.READ,
-        one_level=None,
         two_level=_after_hadamard(fast=fast),
         tensor=TensorRule(
             native=TensorScaleKind.AMAX,
@@ -254,7 +250,6 @@ def _mxfp8(path: str, summary: str, source: str, dtypes: tuple[str, ...], *, zer
     product = f32.mul(X, f32.div(ONE, SF))
     return Profile(
         id=f"te-2.19/mxfp8/{path}",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3", "mxfp8_e5m2"),
         summary=f"amax * fl(1/M) rounded up to a power of two, elements times 2^(127 - byte); {summary}",
         source=f"{_REPO}/common/cast/mxfp8/{source}",
@@ -330,7 +325,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="te-2.8/mxfp4/reference-pow2",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="the reference's option pow_2_scales: a float32 log2 of amax / 6 rounded up",
         source=f"{_REFERENCE}, cast_to_e8",

@@ -29,7 +29,7 @@ from mxspec.expressions import (
     maximum,
 )
 from mxspec.formats import get_block
-from mxspec.profiles.schema import ElementRule, Evidence, Kind, Profile, QuantizationSteps, ScaleRule, ScaleStep
+from mxspec.profiles.schema import ElementRule, Evidence, Profile, QuantizationSteps, ScaleRule, ScaleStep
 from mxspec.rounding import NanPolicy, Rounding
 
 _SOURCE = (
@@ -68,7 +68,6 @@ def _mx(mode: str, fmt: str) -> Profile:
     fp4 = fmt == "mxfp4"
     return Profile(
         id=f"triton-kernels-1.0/{fmt}/{mode}",
-        kind=Kind.DESCRIPTIVE,
         formats=(fmt,),
         summary=(
             "amax / max rounded up to a power of two on its bits; a NaN in the block gives the byte 00, which multiplies by zero"
@@ -93,7 +92,6 @@ PROFILES: tuple[Profile, ...] = (
     *(_mx(mode, fmt) for mode in ("round-up", "round-down") for fmt in ("mxfp4", "mxfp8_e4m3", "mxfp8_e5m2")),
     Profile(
         id="triton-kernels-1.0/nvfp4",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="one level: scale e4m3(amax / 6), elements times 1 / sf, zeros under a scale of zero",
         source=_SOURCE,

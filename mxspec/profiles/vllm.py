@@ -6,6 +6,7 @@ were not run; their functions were compiled for sm_90, and built by g++.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from mxspec.expressions import (
@@ -35,7 +36,6 @@ from mxspec.profiles.schema import (
     AmaxNan,
     ElementRule,
     Evidence,
-    Kind,
     Profile,
     QuantizationSteps,
     ScaleRule,
@@ -66,16 +66,24 @@ def _reciprocal(value: Expr) -> Expr:
     return f32.div(ONE, f32.add(value, if_equal(value, ZERO, _HUNDRED_MILLION, ZERO)))
 
 
+#: The emulation's arithmetic.
+_EMULATED = QuantizationSteps(
+    scale=ScaleRule(
+        value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
+    ),
+    scaled=f32.mul(X, _reciprocal(f32.mul(SF, _reciprocal(S)))),
+    dequantize=f32.mul(Q, f32.div(SF, S)),
+    element=ElementRule(zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW, nan=NanPolicy.ZERO),
+)
+
 PROFILES: tuple[Profile, ...] = (
     Profile(
         id="vllm-0.33/nvfp4/kernel",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale S * (amax * rcp(6)), elements times rcp(sf * rcp(S)), zero where the scale's byte is 00",
         source=_SOURCE + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4",
         evidence=Evidence.COMPILED,
         witness=_COMPILED.format(32_992) + _KERNEL_WITNESS.format("622,592"),
-        one_level=None,
         two_level=QuantizationSteps(
             scale=ScaleRule(value=f32.mul(S, f32.mul(AMAX, rcp_approx(_SIX))), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)),
             scaled=f32.mul(X, if_equal(SF, ZERO, ZERO, rcp_approx(f32.mul(SF, rcp_approx(S))))),
@@ -88,7 +96,6 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="vllm-0.33/mxfp4/experts",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp4",),
         summary="amax rounded half up to the element's precision, then floor; a block of byte 00 is quantized to zeros",
         source=_SOURCE + "csrc/quantization/fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4 with UE8M0_SF, mxfp4_experts_quant.cu",
@@ -104,21 +111,12 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="vllm-0.33/nvfp4/emulation",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="scale S * (amax * fl(1/6)); reciprocals are exact, that of a zero is 1e-8; -0 becomes +0",
         source=_SOURCE + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py ref_nvfp4_quant",
         evidence=Evidence.MEASURED,
         witness=f"{_WITNESS}: 518,980 blocks",
-        one_level=None,
-        two_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
-            scaled=f32.mul(X, _reciprocal(f32.mul(SF, _reciprocal(S)))),
-            dequantize=f32.mul(Q, f32.div(SF, S)),
-            element=ElementRule(zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW, nan=NanPolicy.ZERO),
-        ),
+        two_level=_EMULATED,
         tensor=_TENSOR,
         unspecified=(
             "a NaN lane, and every lane under a NaN scale: the emulation returns NaN, which has no code",
@@ -128,28 +126,18 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         id="vllm-0.33/nvfp4/dequantize",
-        kind=Kind.DESCRIPTIVE,
         formats=("nvfp4",),
         summary="dequantize_to_dtype: code * (sf * g); its quantizer is the emulation with S = 1 / g",
         source=_SOURCE + "vllm/model_executor/layers/quantization/utils/nvfp4_emulation_utils.py dequantize_to_dtype",
         evidence=Evidence.MEASURED,
         witness=f"{_WITNESS}: every code under every byte, 19 scales",
-        one_level=None,
-        two_level=QuantizationSteps(
-            scale=ScaleRule(
-                value=clamp(f32.mul(S, f32.mul(AMAX, ONE_SIXTH)), const(-448), const(448)), step=ScaleStep.ENCODE, byte_range=(0x00, 0x7E)
-            ),
-            scaled=f32.mul(X, _reciprocal(f32.mul(SF, _reciprocal(S)))),
-            dequantize=f32.mul(Q, f32.mul(SF, G)),
-            element=ElementRule(zero=ZeroPolicy.PLUS_UNLESS_UNDERFLOW, nan=NanPolicy.ZERO),
-        ),
+        two_level=replace(_EMULATED, dequantize=f32.mul(Q, f32.mul(SF, G))),
         tensor=TensorRule(native=TensorScaleKind.DECODE, from_amax=f32.div(TMAX, const(2688)), derived=((S, f32.div(ONE, G)),)),
         unspecified=("quantizing with a decode scale: vLLM has no such call",),
         unspecified_nan_block_codes=True,
     ),
     Profile(
         id="vllm-0.33/mxfp8/torch",
-        kind=Kind.DESCRIPTIVE,
         formats=("mxfp8_e4m3",),
         summary="float32 log2 of max(amax, 2^-126) / 448 rounded up; elements x / 2^e; a NaN in the block gives byte 00 over codes 7F",
         source=_SOURCE + "vllm/model_executor/layers/quantization/utils/mxfp8_utils.py _mxfp8_e4m3_quantize_torch",

@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from mxspec_lab.evidence.status import write_result
+
 FILES = Path(__file__).parent / "files"
 OUT = Path(__file__).parent / "affine"
 LAYERS = ("model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj")
@@ -335,9 +337,7 @@ def main() -> int:
         "loaded": rows,
     }  # fmt: skip
     if options.json is not None:
-        temporary = options.json.with_suffix(".part")
-        temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")
-        temporary.replace(options.json)
+        write_result(options.json, document)
     for row in rows:
         print(row)
     return int(any(r["different"] for r in rows))

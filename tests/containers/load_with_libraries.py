@@ -24,6 +24,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.quantization_config import CompressedTensorsConfig
 
 from mxspec.containers import dequantize_checkpoint, quantize_checkpoint
+from mxspec_lab.evidence.status import write_result
 
 FILES = Path(__file__).parent / "files"
 WAYS = (
@@ -76,9 +77,7 @@ def main() -> int:
         "what": "values of bfloat16 that the library decodes, and how many are not those of mxspec dequantize",
         "loaded": rows,
     }
-    temporary = options.json.with_suffix(".part")
-    temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")
-    temporary.replace(options.json)
+    write_result(options.json, document)
     for row in rows:
         print(row)
     return int(any(r["different"] for r in rows))

@@ -16,6 +16,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ BAR = 512 << 20
 SHAPES = {"model.layers.0.mlp.up_proj": (32768, 65536), **{f"model.layers.{i}.mlp.up_proj": (16384, 16384) for i in range(1, 7)}}
 WAYS = ("compressed-tensors", "gguf", "lightx2v")
 SEED = 3
-_RUN = 1 << 24
+RUN = 1 << 24
 
 
 def write_source(path: Path) -> int:
@@ -45,37 +46,57 @@ def write_source(path: Path) -> int:
             Tensor(f"{base}.weight_scale", "F8_E4M3", (rows, columns // 16), 0, rows * columns // 16, path),
             Tensor(f"{base}.weight_scale_2", "F32", (), 0, 4, path),
         ]
+
+    def fill(tensor: Tensor, size: int) -> Any:
+        if tensor.dtype == "F32":
+            return draw.uniform(1e-5, 1e-3, 1).astype("<f4").view(np.uint8)
+        return draw.integers(0, 256 if tensor.dtype == "U8" else 0x7F, size, np.uint8)
+
+    return write_tensors(path, tensors, fill)
+
+
+def write_tensors(path: Path, tensors: Sequence[Tensor], fill: Callable[[Tensor, int], Any]) -> int:
+    """A safetensors file, piece by piece: fill(tensor, bytes of a piece); its size."""
     header, placed = lay_out(tensors, {"format": "pt"}, path)
     size = placed[-1].offset + placed[-1].size
     out = OutputFile(path, header, placed, size)
     for tensor in placed:
-        if tensor.dtype == "F32":
-            out.write(tensor.name, 0, draw.uniform(1e-5, 1e-3, 1).astype("<f4").view(np.uint8))
-            continue
-        high = 256 if tensor.dtype == "U8" else 0x7F
-        for start in range(0, tensor.size, _RUN):
-            out.write(tensor.name, start, draw.integers(0, high, min(_RUN, tensor.size - start), np.uint8))
+        for start in range(0, tensor.size, RUN):
+            out.write(tensor.name, start, fill(tensor, min(RUN, tensor.size - start)))
     out.close()
     return size
+
+
+def run(command: Sequence[str], answer: str = os.devnull) -> dict[str, Any]:
+    """One process: wall and CPU time, memory; answer: the file that its output goes to."""
+    began = time.monotonic()
+    child = os.posix_spawn(
+        command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, answer, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
+    )
+    _, status, usage = os.wait4(child, 0)
+    seconds = time.monotonic() - began
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with status {status}")
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {
+        "seconds": round(seconds, 2), "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2), "peak_rss_bytes": peak,
+    }  # fmt: skip
+
+
+def mxspec(*words: object) -> list[str]:
+    """A command line."""
+    return [sys.executable, "-m", "mxspec_conformance", *map(str, words)]
 
 
 def run_conversion(source: Path, out: Path, convention: str) -> dict[str, Any]:
     """One conversion in a process of its own: what it said, its memory and its time."""
     answer = out.with_suffix(".json")
-    command = [sys.executable, "-m", "mxspec_conformance", "convert", str(source), str(out), "--to", convention, "--json"]
-    began = time.monotonic()
-    with answer.open("wb") as sink:
-        child = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, sink.fileno(), 1)])
-        _, status, usage = os.wait4(child, 0)
-    seconds = time.monotonic() - began
-    if status:
-        raise SystemExit(f"conversion to {convention} failed with status {status}")
+    used = run(mxspec("convert", source, out, "--to", convention, "--json"), str(answer))
     said = json.loads(answer.read_text("ascii"))
     answer.unlink()
-    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {
-        "to": convention, "seconds": round(seconds, 1), "mb_per_s": round(source.stat().st_size / seconds / 1e6, 1),
-        "peak_rss_bytes": peak, "elements": said["elements"], "values_changed": said["values_changed"], "met": peak <= BAR,
+        "to": convention, **used, "mb_per_s": round(source.stat().st_size / used["seconds"] / 1e6, 1), "elements": said["elements"],
+        "values_changed": said["values_changed"], "met": used["peak_rss_bytes"] <= BAR,
     }  # fmt: skip
 
 
@@ -121,10 +142,9 @@ def main() -> int:
         "conversions": rows,
         "met": all(r["met"] and r.get("same_bytes", True) for r in rows),
     }  # fmt: skip
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    temporary = options.json.with_suffix(".part")
-    temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")
-    temporary.replace(options.json)
+    from mxspec_lab.evidence.status import write_result  # now: a process that is started begins with the memory of this one
+
+    write_result(options.json, document)
     return 0 if document["met"] else 1
 
 

@@ -9,7 +9,6 @@ is killed (SIGKILL) when half of the output is on the disk, and run again: the b
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import platform
@@ -26,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from mxspec.containers.header import Tensor
-from mxspec.containers.resuming import OutputFile
-from mxspec.containers.safetensors import lay_out
+
+from tests.containers.measure_convert import RUN, digest, mxspec, run, write_tensors
 
 #: Bytes of resident memory that a run may take, and how many times as long as a copy the first way may take.
 BAR, TIMES = 300 << 20, 6
@@ -44,49 +43,16 @@ WAYS = (
     ("int4-g128-zero-float16", "awq"),
 )  # fmt: skip
 SEED = 3
-_RUN = 1 << 24
 
 
 def write_source(path: Path) -> int:
     """A bfloat16 checkpoint of N(0, 1) / 64; its size."""
     draw = np.random.default_rng(SEED)
     tensors = [Tensor(n, "BF16", s, 0, 2 * int(np.prod(s)), path) for n, s in SHAPES.items()]
-    header, placed = lay_out(tensors, {"format": "pt"}, path)
-    size = placed[-1].offset + placed[-1].size
-    out = OutputFile(path, header, placed, size)
     # One draw for all: what is measured does not depend on it.
-    numbers = draw.standard_normal(_RUN // 2, np.float32) * np.float32(1 / 64)
+    numbers = draw.standard_normal(RUN // 2, np.float32) * np.float32(1 / 64)
     words = (numbers.view(np.uint32) >> np.uint32(16)).astype("<u2").view(np.uint8)
-    for tensor in placed:
-        for start in range(0, tensor.size, _RUN):
-            out.write(tensor.name, start, words[: min(_RUN, tensor.size - start)])
-    out.close()
-    return size
-
-
-def run(command: list[str]) -> dict[str, Any]:
-    """One process: wall and CPU time, memory."""
-    began = time.monotonic()
-    child = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
-    _, status, usage = os.wait4(child, 0)
-    seconds = time.monotonic() - began
-    if status:
-        raise SystemExit(f"{' '.join(command)} ended with status {status}")
-    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {
-        "seconds": round(seconds, 2), "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2), "peak_rss_bytes": peak,
-    }  # fmt: skip
-
-
-def mxspec(*words: object) -> list[str]:
-    """A command line."""
-    return [sys.executable, "-m", "mxspec_conformance", *map(str, words)]
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return write_tensors(path, tensors, lambda tensor, size: words[:size])
 
 
 def kill_halfway(command: list[str], out: Path, due: str) -> dict[str, Any]:
@@ -157,10 +123,9 @@ def main() -> int:
             "resumed": all(killed.values()),
         },
     }  # fmt: skip
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    temporary = options.json.with_suffix(".part")
-    temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")
-    temporary.replace(options.json)
+    from mxspec_lab.evidence.status import write_result  # now: a process that is started begins with the memory of this one
+
+    write_result(options.json, document)
     print(document["met"])
     return 0 if all(document["met"].values()) else 1
 

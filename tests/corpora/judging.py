@@ -15,8 +15,8 @@ from mxspec_conformance.results.report import GOOD
 from tests.corpora.sets import Candidate, read_set
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Seconds that a call may take, and one of a library, a program or a results file.
-SECONDS, ROAD_SECONDS = 60.0, 2.0
+#: Seconds that a call may take.
+SECONDS = 60.0
 #: What the file of a target says: everything else stands in its set.
 FILE = """\
 import sys
@@ -76,8 +76,8 @@ def judge(name: str, key: str, quick: bool) -> Outcome:
     code, fate = 2, Fate.NOT_JUDGED
     with tempfile.TemporaryDirectory(prefix="mxspec-corpora-") as folder:
         try:
-            target = candidate.road(Path(folder)) if candidate.road else write_target(name, key, Path(folder))
-            report = check(target, profile=candidate.profile, quick=quick, timeout=ROAD_SECONDS if candidate.road else SECONDS)
+            target = write_target(name, key, Path(folder))
+            report = check(target, profile=candidate.profile, quick=quick, timeout=SECONDS)
             code, fate = report.exit_code, name_fate(candidate, report.exit_code)
             bad = [r for r in report.requirements if r.verdict not in GOOD]
             failing = tuple(f"{r.id}: {next(iter(r.failing_cases), r.verdict)}" for r in bad)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 
@@ -20,8 +19,6 @@ class Candidate:
     story: str
     #: Makes a fresh target: state is its own.
     build: Callable[[], Any]
-    #: Where the target is no file of Python: makes in a folder what is judged, and names it.
-    road: Callable[[Path], str] | None = None
     #: Judged against this; default: what the target claims.
     profile: str | None = None
     #: What else the set says of it.
@@ -40,12 +37,12 @@ def _independent() -> Iterator[Candidate]:
         key, what = key_of(bug), (bug.operation, bug.format, bug.profile)
         facts = {"id": bug.id, "operation": bug.operation, "format": bug.format, "profile": bug.profile}
         make = partial(lambda bug, what: make_target(build(bug), *what), bug, what)
-        yield Candidate(key, True, bug.story, make, None, bug.profile or None, facts, ": ".join(explain_survival(key) or ()))
+        yield Candidate(key, True, bug.story, make, bug.profile or None, facts, ": ".join(explain_survival(key) or ()))
     for operation, fmt, profile in RIGHT:
         make = partial(lambda *what: make_target(Kernel(what[-1]), *what), operation, fmt, profile)
         facts = {"id": "right", "operation": operation, "format": fmt, "profile": profile}
         key = "/".join((operation, fmt, profile, "right"))
-        yield Candidate(key, False, "the implementation without a bug", make, None, profile or None, facts)
+        yield Candidate(key, False, "the implementation without a bug", make, profile or None, facts)
 
 
 def _calls(half: int) -> Iterator[Candidate]:
@@ -57,17 +54,11 @@ def _calls(half: int) -> Iterator[Candidate]:
             yield Candidate(key, not e.right, e.story, e.build, facts={"group": e.group, "offer": asdict(e.offer)})
 
 
-def _written_before() -> Iterator[Candidate]:
-    from tests.corpora.held_out import HELD_OUT
-
-    return (Candidate(kernel.name, True, kernel.story, kernel.build) for kernel in HELD_OUT)
-
-
 def _outside() -> Iterator[Candidate]:
     from tests.corpora.outside import KERNELS
 
     for k in KERNELS.values():
-        yield Candidate(f"{k.group}/{k.name}", k.wrong, k.story, k.build, partial(k.road, k) if k.road else None, facts={"group": k.group})
+        yield Candidate(f"{k.group}/{k.name}", k.wrong, k.story, k.build, facts={"group": k.group})
 
 
 def _blind() -> Iterator[Candidate]:
@@ -77,12 +68,11 @@ def _blind() -> Iterator[Candidate]:
         yield Candidate(k.id, k.wrong, k.what, k.target, facts={"operation": k.offer.operation, "axis": str(k.axis)})
 
 
-#: Of `calls` the quick level was chosen by the looked-at half; `written-before` was written before that choice.
+#: Of `calls` the quick level was chosen by the looked-at half.
 SETS: Mapping[str, Callable[[], Iterator[Candidate]]] = {
     "independent": _independent,
     "calls-held-out": partial(_calls, 1),
     "calls-looked-at": partial(_calls, 0),
-    "written-before": _written_before,
     "outside": _outside,
     "blind": _blind,
 }

@@ -1,4 +1,4 @@
-"""The quick level makes every cheap call, and the set by which it is measured is what it says."""
+"""The quick level makes every cheap call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.selection import quick_selection, use_selection
 from mxspec_conformance.results.report import Verdict
 
-from tests.corpora.held_out import right
+from tests.bugs.building import right
 
 Array = Any
 
@@ -56,7 +56,7 @@ def test_of_other_formats_fewer_calls_are_cheap(monkeypatch: pytest.MonkeyPatch)
 
 def quantize_wrong(wrong: Callable[[Array], bool]) -> Any:
     def quantize(x: Array, fmt: str) -> Any:
-        codes, scales = right(x)
+        codes, scales = right(x, fmt)
         if wrong(x):
             codes[-1, -1] ^= 1
         return codes, scales

@@ -27,6 +27,7 @@ from typing import Any
 from mxspec_conformance.adapters._cuda import list_versions
 from mxspec_conformance.adapters.registry import Kept, known_adapters
 from mxspec_lab.crosscheck import compare_all, compare_counterpart, describe
+from mxspec_lab.evidence.status import write_result
 
 ROOT = Path(__file__).resolve().parents[2]
 Document = dict[str, Any]
@@ -76,7 +77,7 @@ def judge(name: str, into: Path, seconds: float) -> tuple[Document | None, str]:
             document = json.loads(verdict.read_text("ascii"))
             for requirement in document["requirements"]:
                 requirement["failing_cases"] = requirement["failing_cases"][:_KEPT_CASES]
-            _write(into / f"{name}.json", document)
+            write_result(into / f"{name}.json", document)
         record = json.loads(witness.read_text("ascii")) if witness.exists() else None
     said = "; ".join(f"{what}: {end}" for what, end in ended.items() if end)
     return record, f"{name}: {said or 'done'} ({time.monotonic() - start:.0f} s)"
@@ -91,18 +92,11 @@ def _run(command: Sequence[str | Path], seconds: float) -> str:
     return "" if done.returncode in (0, 1) and "Traceback" not in done.stderr else (done.stderr or done.stdout)[-1500:]
 
 
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")
-    temporary.replace(path)
-
-
 def keep_records(path: Path, records: Sequence[Document]) -> None:
     """Write the comparisons, in the order of their targets; those of targets that were not run stay."""
     held = json.loads(path.read_text("ascii"))["targets"] if path.exists() else []
     found = {r["target"]: r for r in (*held, *records)}
-    _write(path, {"what": "libraries on a GPU against profiles", "targets": [found[name] for name in sorted(found)]})
+    write_result(path, {"what": "libraries on a GPU against profiles", "targets": [found[name] for name in sorted(found)]})
 
 
 HEAD = (
@@ -144,7 +138,7 @@ def main() -> int:
         )
         return 0
     if options.compare:
-        _write(options.json, compare(options.compare))
+        write_result(options.json, compare(options.compare))
         return 0
     known = [*list_targets(), *list_counterparts()]
     unknown = set(options.names) - set(known)

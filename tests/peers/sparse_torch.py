@@ -8,7 +8,6 @@ Needs torch, NumPy and ml_dtypes; no GPU. What torch refuses on a CPU is recorde
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
 import warnings
@@ -23,6 +22,7 @@ from torch.sparse import SparseSemiStructuredTensorCUTLASS, _semi_structured_con
 
 from mxspec import sparsity
 from mxspec.sparsity import KEPT, RULES
+from mxspec_lab.evidence.status import write_result
 
 Array = np.ndarray[Any, Any]
 #: What is compared, how much of it, and how much of that differs.
@@ -200,10 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
     for entry in document["on_a_gpu_alone"]:  # type: ignore[attr-defined]
         print(f"{entry['what']}: {entry['refused'] or 'answered'}")
     if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        temporary = given.json.with_suffix(".tmp")
-        temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="ascii")
-        temporary.replace(given.json)
+        write_result(given.json, document)
     return int(any(r["differ"] for r in rows if not r.get("open")))
 
 

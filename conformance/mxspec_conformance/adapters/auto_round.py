@@ -23,7 +23,7 @@ import numpy as np
 from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import find_codes, pack_nibbles, refuse_tensor_scale, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._watching import WATCHING
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _DATA_TYPES: dict[str, tuple[str, int]] = {
     "mxfp4": ("mx_fp4", 4),
@@ -174,18 +174,13 @@ _LIBRARY = Library(
 )
 
 ADAPTERS = (
-    Adapter(
-        name="auto-round",
-        library=_LIBRARY,
-        about="Intel AutoRound, fake quantization",
-        make=_Fake,
-        profiles={**dict.fromkeys(_DATA_TYPES, "auto-round-0.16/mx/fake"), "nvfp4": "auto-round-0.16/nvfp4/fake"},
+    _LIBRARY.target(
+        "auto-round",
+        "Intel AutoRound, fake quantization",
+        _Fake,
+        {**dict.fromkeys(_DATA_TYPES, "auto-round-0.16/mx/fake"), "nvfp4": "auto-round-0.16/nvfp4/fake"},
     ),
-    Adapter(
-        name="auto-round-export",
-        library=_LIBRARY,
-        about="Intel AutoRound, exported codes",
-        make=_Export,
-        profiles={fmt: f"auto-round-0.16/{fmt}/export" for fmt in _Export.FORMATS},
+    _LIBRARY.target(
+        "auto-round-export", "Intel AutoRound, exported codes", _Export, {fmt: f"auto-round-0.16/{fmt}/export" for fmt in _Export.FORMATS}
     ),
 )

@@ -19,7 +19,7 @@ import numpy as np
 from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 #: Rows of a group of the kernels.
 _ROWS = 32
@@ -120,17 +120,16 @@ _LIBRARY = Library(
     bare_packages=("comfy-kitchen==0.2.40",),
 )
 
-_EAGER = Adapter(
-    name="comfy-kitchen",
-    library=_LIBRARY,
-    about="ComfyUI's kernels, eager backend",
-    make=_Kernels,
-    profiles={fmt: f"comfy-kitchen-0.2/{fmt}/eager" for fmt in ("mxfp8_e4m3", "nvfp4")},
+_EAGER = _LIBRARY.target(
+    "comfy-kitchen",
+    "ComfyUI's kernels, eager backend",
+    _Kernels,
+    {fmt: f"comfy-kitchen-0.2/{fmt}/eager" for fmt in ("mxfp8_e4m3", "nvfp4")},
 )
 
 ADAPTERS = (
     _EAGER,
-    Adapter(name="comfy-kitchen-raw", library=_LIBRARY, about="ComfyUI's kernels, bytes as they are stored", make=partial(_Raw)),
+    _LIBRARY.target("comfy-kitchen-raw", "ComfyUI's kernels, bytes as they are stored", partial(_Raw)),
     *(
         on_gpu(
             _EAGER,

@@ -18,7 +18,7 @@ import numpy as np
 
 from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, pack_six_bits, to_torch, unpack_nibbles, unpack_six_bits
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _PRESETS = {"mxfp4": "MXFP4A16", "mxfp6_e2m3": "MXFP6A16", "mxfp8_e4m3": "MXFP8A16", "nvfp4": "NVFP4A16"}
 
@@ -129,21 +129,19 @@ _LIBRARY = Library(
 )
 
 _ON_CPU = (
-    Adapter(
-        name="compressed-tensors",
-        library=_LIBRARY,
-        about="vLLM's checkpoint library",
-        make=partial(_CompressedTensors, "float32", "float16", "bfloat16"),
-        profiles={fmt: f"compressed-tensors-0.20/{fmt}/eager" for fmt in _PRESETS},
+    _LIBRARY.target(
+        "compressed-tensors",
+        "vLLM's checkpoint library",
+        partial(_CompressedTensors, "float32", "float16", "bfloat16"),
+        {fmt: f"compressed-tensors-0.20/{fmt}/eager" for fmt in _PRESETS},
         profiles_one_level={"nvfp4": "compressed-tensors-0.20/nvfp4/eager"},
     ),
     *(
-        Adapter(
-            name=f"compressed-tensors-{dtype}",
-            library=_LIBRARY,
-            about=f"vLLM's checkpoint library, in {dtype}",
-            make=partial(_Quantizer, dtype),
-            profiles={fmt: f"compressed-tensors-0.20/{fmt}/eager/{dtype}" for fmt in _PRESETS},
+        _LIBRARY.target(
+            f"compressed-tensors-{dtype}",
+            f"vLLM's checkpoint library, in {dtype}",
+            partial(_Quantizer, dtype),
+            {fmt: f"compressed-tensors-0.20/{fmt}/eager/{dtype}" for fmt in _PRESETS},
             profiles_one_level={"nvfp4": f"compressed-tensors-0.20/nvfp4/eager/{dtype}"},
         )
         for dtype in ("bfloat16", "float16")

@@ -12,7 +12,7 @@ import numpy as np
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
+from mxspec_conformance.adapters.registry import TORCH, Library, Source
 
 _SOURCE = Source("MXSPEC_DEEPGEMM_SOURCE", "a checkout of deepseek-ai/DeepGEMM")
 _LIBRARY = Library(name="deepgemm", requires=_SOURCE.what, imports="deep_gemm", source=_SOURCE, packages=(TORCH,))
@@ -45,10 +45,7 @@ class _DeepGemm:
         return codes, (scales.view(np.uint32) >> 23).astype(np.uint8)
 
 
-_CPU = Adapter(
-    name="deepgemm", library=_LIBRARY, about="DeepSeek's FP8 in groups of 128, scales in E8M0 or float32", make=_DeepGemm,
-    profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32"},
-)  # fmt: skip
+_CPU = _LIBRARY.target("deepgemm", "DeepSeek's FP8 in groups of 128, scales in E8M0 or float32", _DeepGemm, {"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32"})  # fmt: skip
 ADAPTERS = (
     _CPU,
     on_gpu(_CPU, profiles={"fp8_e4m3-128": "deepgemm-2.6/fp8-128/ue8m0-cuda", "fp8_e4m3-128-f32": "deepgemm-2.6/fp8-128/float32-cuda"}),

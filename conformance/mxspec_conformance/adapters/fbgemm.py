@@ -23,7 +23,7 @@ import numpy as np
 
 from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _BLOCK = 32
 
@@ -73,13 +73,7 @@ _LIBRARY = Library(
 )
 
 _ON_CPU = tuple(
-    Adapter(
-        name=f"fbgemm-{mode}",
-        library=_LIBRARY,
-        about=f"FBGEMM's MX4, {mode}",
-        make=partial(_Mx4, mode),
-        profiles={"mxfp4": f"fbgemm-1.9/mxfp4/{mode}"},
-    )
+    _LIBRARY.target(f"fbgemm-{mode}", f"FBGEMM's MX4, {mode}", partial(_Mx4, mode), {"mxfp4": f"fbgemm-1.9/mxfp4/{mode}"})
     for mode in ("even", "ceil", "floor")
 )
 

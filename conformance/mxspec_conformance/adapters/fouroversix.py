@@ -14,7 +14,7 @@ from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _ROWS, _SCALES = 128, 4
 
@@ -128,20 +128,18 @@ _LIBRARY = Library(
 )
 
 _ON_CPU = (
-    Adapter(
-        name="fouroversix",
-        library=_LIBRARY,
-        about="Four Over Six reference, rule mse",
-        make=partial(_Fouroversix, "mse"),
-        profiles={"mxfp4": "fouroversix-0.1/mxfp4", "nvfp4": "fouroversix-0.1/nvfp4/mse"},
+    _LIBRARY.target(
+        "fouroversix",
+        "Four Over Six reference, rule mse",
+        partial(_Fouroversix, "mse"),
+        {"mxfp4": "fouroversix-0.1/mxfp4", "nvfp4": "fouroversix-0.1/nvfp4/mse"},
     ),
     *(
-        Adapter(
-            name=f"fouroversix-{rule.replace('_', '-')}",
-            library=_LIBRARY,
-            about=f"Four Over Six reference, rule {rule}",
-            make=partial(_Nvfp4, rule),
-            profiles={"nvfp4": f"fouroversix-0.1/nvfp4/{rule.replace('_', '-')}"},
+        _LIBRARY.target(
+            f"fouroversix-{rule.replace('_', '-')}",
+            f"Four Over Six reference, rule {rule}",
+            partial(_Nvfp4, rule),
+            {"nvfp4": f"fouroversix-0.1/nvfp4/{rule.replace('_', '-')}"},
         )
         for rule in ("always_6", "l1_norm", "abs_max")
     ),

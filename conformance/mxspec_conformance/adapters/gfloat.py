@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.adapters._convert import refuse_tensor_scale
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 _BLOCKS = {
     "mxfp4": "format_info_mxfp4_e2m1",
@@ -113,14 +113,11 @@ class _Products:
 _LIBRARY = Library(name="gfloat", requires="gfloat", imports="gfloat", packages=("gfloat==0.5.2",), light=True, earlier=("gfloat==0.5.1",))
 
 ADAPTERS = (
-    Adapter(
-        name="gfloat",
-        library=_LIBRARY,
-        about="Graphcore's format library",
-        make=_Gfloat,
-        profiles={fmt: "gfloat-0.5/mxfp8" if fmt.startswith("mxfp8") else "gfloat-0.5/mx" for fmt in _BLOCKS},
+    _LIBRARY.target(
+        "gfloat",
+        "Graphcore's format library",
+        _Gfloat,
+        {fmt: "gfloat-0.5/mxfp8" if fmt.startswith("mxfp8") else "gfloat-0.5/mx" for fmt in _BLOCKS},
     ),
-    Adapter(
-        name="gfloat-products", kept=Kept.PRODUCTS, library=_LIBRARY, about="NumPy's matmul of numbers that gfloat decodes", make=_Products
-    ),
+    _LIBRARY.target("gfloat-products", "NumPy's matmul of numbers that gfloat decodes", _Products, kept=Kept.PRODUCTS),
 )

@@ -18,7 +18,7 @@ import numpy as np
 
 from mxspec.elements import decode_table
 from mxspec.formats import get_block
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library, Source
+from mxspec_conformance.adapters.registry import Kept, Library, Source
 
 _SOURCE = Source("MXSPEC_GGML_LIBRARY", "the libggml-base that ggml-org/ggml builds, a shared library")
 #: Formats whose numbers are integers of 8 bits over a power of two, and that power.
@@ -171,22 +171,11 @@ def _refuse_tensor_scale(tensor_scale: float | None) -> None:
 _CPU_LIBRARY = Library(name="ggml-products", requires="a ggml library", source=_CPU_SOURCE)
 
 ADAPTERS = (
-    Adapter(
-        name="ggml-c",
-        library=Library(name="ggml-c", requires="a ggml library", source=_SOURCE),
-        about="llama.cpp's C reference",
-        make=_Ggml,
-        profiles={"mxfp4": "ggml-0.21/mxfp4"},
-        profiles_one_level={"nvfp4": "ggml-0.21/nvfp4"},
+    Library(name="ggml-c", requires="a ggml library", source=_SOURCE).target(
+        "ggml-c", "llama.cpp's C reference", _Ggml, {"mxfp4": "ggml-0.21/mxfp4"}, profiles_one_level={"nvfp4": "ggml-0.21/nvfp4"}
     ),
     *(
-        Adapter(
-            name=name,
-            kept=Kept.PRODUCTS,
-            library=_CPU_LIBRARY,
-            about=f"llama.cpp's dot products of Q8_0 activations, {words}",
-            make=partial(_Products, variant),
-        )
+        _CPU_LIBRARY.target(name, f"llama.cpp's dot products of Q8_0 activations, {words}", partial(_Products, variant), kept=Kept.PRODUCTS)
         for name, variant, words in (("ggml-products", "", "vectorized for this CPU"), ("ggml-products-generic", "_generic", "plain C"))
     ),
 )

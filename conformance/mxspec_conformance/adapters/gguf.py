@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mxspec_conformance.adapters._convert import refuse_tensor_scale
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 _NVFP4_SUPERBLOCK = 4  # NVFP4 blocks of 16 are stored four at a time
 
@@ -79,8 +79,6 @@ class _Products:
 _LIBRARY = Library(name="gguf", requires="gguf", imports="gguf", packages=("gguf==0.19.0",), light=True)
 
 ADAPTERS = (
-    Adapter(name="gguf", library=_LIBRARY, about="llama.cpp's Python package", make=_Gguf, profiles={"mxfp4": "gguf-0.19/mxfp4"}),
-    Adapter(
-        name="gguf-products", kept=Kept.PRODUCTS, library=_LIBRARY, about="NumPy's matmul of numbers that gguf dequantizes", make=_Products
-    ),
+    _LIBRARY.target("gguf", "llama.cpp's Python package", _Gguf, {"mxfp4": "gguf-0.19/mxfp4"}),
+    _LIBRARY.target("gguf-products", "NumPy's matmul of numbers that gguf dequantizes", _Products, kept=Kept.PRODUCTS),
 )

@@ -63,12 +63,11 @@ def _adapter(path: str, *dtypes: str) -> Adapter:
     """A way of calling it. MXFP8 computes in the dtype of its input: a target of its own for each 16-bit one."""
     main = "float32" in dtypes
     suffix = "" if main else f"/{dtypes[0]}"
-    return Adapter(
-        name="jax" + ("" if path == "eager" else "-jit") + suffix.replace("/", "-"),
-        library=_LIBRARY,
-        about=f"JAX's block quantizer in {dtypes[0]}, {'called eagerly' if path == 'eager' else 'under jax.jit'}",
-        make=partial(_Jax, jit=path == "jit", dtypes=dtypes, formats=tuple(_MODES) if main else ("mxfp8_e4m3",)),
-        profiles={"mxfp8_e4m3": f"jax-0.10/mxfp8_e4m3/{path}{suffix}", **({"nvfp4": "jax-0.10/nvfp4"} if main else {})},
+    return _LIBRARY.target(
+        "jax" + ("" if path == "eager" else "-jit") + suffix.replace("/", "-"),
+        f"JAX's block quantizer in {dtypes[0]}, {'called eagerly' if path == 'eager' else 'under jax.jit'}",
+        partial(_Jax, jit=path == "jit", dtypes=dtypes, formats=tuple(_MODES) if main else ("mxfp8_e4m3",)),
+        {"mxfp8_e4m3": f"jax-0.10/mxfp8_e4m3/{path}{suffix}", **({"nvfp4": "jax-0.10/nvfp4"} if main else {})},
         profiles_one_level={"nvfp4": "jax-0.10/nvfp4"} if main else {},
     )
 

@@ -88,12 +88,11 @@ def _import_library() -> tuple[Any, Any]:
 
 
 def _adapter(name: str, rounding: str, dtypes: tuple[str, ...], suffix: str = "") -> Adapter:
-    return Adapter(
-        name=name,
-        library=_LIBRARY,
-        about=f"Microsoft's emulation, round={rounding}" + (", in bfloat16" if suffix else ""),
-        make=partial(_Microxcaling, rounding, *dtypes),
-        profiles={fmt: f"microxcaling-7bc4195/{'mxint8' if fmt == 'mxint8' else 'mxfp'}/{rounding}{suffix}" for fmt in _ELEMENTS},
+    return _LIBRARY.target(
+        name,
+        f"Microsoft's emulation, round={rounding}" + (", in bfloat16" if suffix else ""),
+        partial(_Microxcaling, rounding, *dtypes),
+        {fmt: f"microxcaling-7bc4195/{'mxint8' if fmt == 'mxint8' else 'mxfp'}/{rounding}{suffix}" for fmt in _ELEMENTS},
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Library
 from mxspec_conformance.targets.dtypes import SCALAR_TYPES
 
 #: ue4m3 is no type of its own there: its codes are those of e4m3 without a sign.
@@ -37,17 +37,12 @@ def _type(element: str) -> Any:
 
 
 ADAPTERS = (
-    Adapter(
+    Library(
         name="ml_dtypes",
-        library=Library(
-            name="ml_dtypes",
-            requires="ml_dtypes",
-            imports="ml_dtypes",
-            packages=("ml_dtypes==0.6.0",),
-            light=True,
-            earlier=("ml_dtypes==0.5.1",),
-        ),
-        about="NumPy scalar types (elements only)",
-        make=_MlDtypes,
-    ),
+        requires="ml_dtypes",
+        imports="ml_dtypes",
+        packages=("ml_dtypes==0.6.0",),
+        light=True,
+        earlier=("ml_dtypes==0.5.1",),
+    ).target("ml_dtypes", "NumPy scalar types (elements only)", _MlDtypes),
 )

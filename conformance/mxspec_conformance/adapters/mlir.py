@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters.registry import Adapter, Library, Source
+from mxspec_conformance.adapters.registry import Library, Source
 
 #: Element -> MLIR's name of its type.
 _TYPES = {"e2m1": "f4E2M1FN", "e2m3": "f6E2M3FN", "e3m2": "f6E3M2FN", "e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "e8m0": "f8E8M0FNU"}
@@ -69,4 +69,4 @@ def _write_module(codes: list[int], name: str) -> Iterator[str]:
 
 _LIBRARY = Library(name="mlir", requires="mlir-opt, which MXSPEC_MLIR_OPT names", source=_SOURCE)
 
-ADAPTERS = (Adapter(name="mlir-folding", library=_LIBRARY, about="MLIR, constant folding of arith.extf", make=_Folding),)
+ADAPTERS = (_LIBRARY.target("mlir-folding", "MLIR, constant folding of arith.extf", _Folding),)

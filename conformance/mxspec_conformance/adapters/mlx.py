@@ -17,7 +17,7 @@ import numpy as np
 
 from mxspec.affine.formats import get_affine
 from mxspec_conformance.adapters._convert import pack_nibbles, unpack_nibbles
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 #: The release from which on `quantize` takes a tensor scale.
 _GLOBAL_SCALE_SINCE = (0, 31)
@@ -158,32 +158,29 @@ def _pad_odd(data: Any, blocks: int) -> Any:
 _LIBRARY = Library(name="mlx", requires="mlx", imports="mlx", packages=("mlx[cpu]==0.32.4",), light=True, earlier=("mlx[cpu]==0.29.4",))
 
 ADAPTERS = (
-    Adapter(
-        name="mlx",
-        library=_LIBRARY,
-        about="Apple's array framework",
-        make=partial(_Mlx, "float32", "float16", "bfloat16"),
-        profiles={fmt: f"mlx-0.32/{fmt}/cpu" for fmt in _MODES},
+    _LIBRARY.target(
+        "mlx",
+        "Apple's array framework",
+        partial(_Mlx, "float32", "float16", "bfloat16"),
+        {fmt: f"mlx-0.32/{fmt}/cpu" for fmt in _MODES},
         profiles_one_level={"nvfp4": "mlx-0.32/nvfp4/cpu"},
     ),
-    Adapter(name="mlx-affine", library=_LIBRARY, about="Apple's array framework, affine integers", make=_Affine),
+    _LIBRARY.target("mlx-affine", "Apple's array framework, affine integers", _Affine),
     *(
-        Adapter(
-            name=f"mlx-products-{dtype}",
+        _LIBRARY.target(
+            f"mlx-products-{dtype}",
+            f"Apple's array framework, products of {dtype} and quantized weights",
+            partial(_Products, dtype),
             kept=Kept.PRODUCTS,
-            library=_LIBRARY,
-            about=f"Apple's array framework, products of {dtype} and quantized weights",
-            make=partial(_Products, dtype),
         )
         for dtype in ("float32", "bfloat16", "float16")
     ),
     *(
-        Adapter(
-            name=f"mlx-{dtype}",
-            library=_LIBRARY,
-            about=f"Apple's array framework, in {dtype}",
-            make=partial(_Quantizer, dtype),
-            profiles={fmt: f"mlx-0.32/{fmt}/cpu/{dtype}" for fmt in _MODES},
+        _LIBRARY.target(
+            f"mlx-{dtype}",
+            f"Apple's array framework, in {dtype}",
+            partial(_Quantizer, dtype),
+            {fmt: f"mlx-0.32/{fmt}/cpu/{dtype}" for fmt in _MODES},
             profiles_one_level={"nvfp4": f"mlx-0.32/nvfp4/cpu/{dtype}"},
         )
         for dtype in ("bfloat16", "float16")

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 #: Name -> mmaemu's profile of a chip, use_fast_accum, in how many parts k is split and how their sums are added, the class that is declared.
 WAYS: dict[str, tuple[str, bool, Any, str]] = {
@@ -45,12 +45,11 @@ class _Products:
 _LIBRARY = Library(name="mmaemu", requires="mmaemu", imports="mmaemu")
 
 ADAPTERS = tuple(
-    Adapter(
-        name=f"mmaemu-{way}",
+    _LIBRARY.target(
+        f"mmaemu-{way}",
+        f"mmaemu: torch's _scaled_mm on {chip}, use_fast_accum={fast}{'' if split == 1 else f', k split in {split[0]}'}",
+        partial(_Products, way),
         kept=Kept.PRODUCTS,
-        library=_LIBRARY,
-        about=f"mmaemu: torch's _scaled_mm on {chip}, use_fast_accum={fast}{'' if split == 1 else f', k split in {split[0]}'}",
-        make=partial(_Products, way),
     )
     for way, (chip, fast, split, _) in WAYS.items()
 )

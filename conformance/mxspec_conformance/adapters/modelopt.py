@@ -13,7 +13,7 @@ from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _FORMATS = ("mxfp4", "mxfp8_e4m3", "nvfp4")
 _STATIC: dict[Any, Any] = {-1: 16, "type": "static", "scale_bits": (4, 3)}
@@ -134,20 +134,13 @@ _LIBRARY = Library(
 )
 
 _ON_CPU = (
-    Adapter(
-        name="modelopt",
-        library=_LIBRARY,
-        about="NVIDIA ModelOpt, dynamic",
-        make=_Dynamic,
-        profiles={"mxfp4": "modelopt-0.47/mxfp4", "mxfp8_e4m3": "modelopt-0.47/mxfp8_e4m3", "nvfp4": "modelopt-0.47/nvfp4/dynamic"},
+    _LIBRARY.target(
+        "modelopt",
+        "NVIDIA ModelOpt, dynamic",
+        _Dynamic,
+        {"mxfp4": "modelopt-0.47/mxfp4", "mxfp8_e4m3": "modelopt-0.47/mxfp8_e4m3", "nvfp4": "modelopt-0.47/nvfp4/dynamic"},
     ),
-    Adapter(
-        name="modelopt-static",
-        library=_LIBRARY,
-        about="NVIDIA ModelOpt, calibrated",
-        make=_Static,
-        profiles={"nvfp4": "modelopt-0.47/nvfp4/static"},
-    ),
+    _LIBRARY.target("modelopt-static", "NVIDIA ModelOpt, calibrated", _Static, {"nvfp4": "modelopt-0.47/nvfp4/static"}),
 )
 
 ADAPTERS = (*_ON_CPU, *map(on_gpu, _ON_CPU))

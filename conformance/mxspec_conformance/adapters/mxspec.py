@@ -8,7 +8,7 @@ import mxspec
 from mxspec import affine, attention as caches, layouts, sparsity
 from mxspec.fused.evaluating import compute
 from mxspec.fused.functions import EPS
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Library
 from mxspec_vectors.build_affine import AFFINE_FILES
 
 
@@ -139,11 +139,4 @@ def _scale(value: float | None) -> mxspec.TensorScale | None:
     return None if value is None else mxspec.TensorScale.from_float("amax", value)
 
 
-ADAPTERS = (
-    Adapter(
-        name="mxspec",
-        library=Library(name="mxspec", requires="mxspec", imports="mxspec", light=True),
-        about="this model itself",
-        make=_Model,
-    ),
-)
+ADAPTERS = (Library(name="mxspec", requires="mxspec", imports="mxspec", light=True).target("mxspec", "this model itself", _Model),)

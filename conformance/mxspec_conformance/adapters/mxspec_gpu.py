@@ -15,7 +15,7 @@ import numpy as np
 
 import mxspec
 from mxspec.fused.functions import EPS
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 
 class _Target:
@@ -293,52 +293,36 @@ def _scale(value: float | None) -> mxspec.TensorScale | None:
 _LIBRARY = Library(name="mxspec_gpu", requires="CuPy and an NVIDIA GPU", imports="cupy")
 
 ADAPTERS = (
-    Adapter(name="mxspec_gpu", library=_LIBRARY, kept=Kept.GPU, about="this project's GPU kernels", make=_Kernels),
-    Adapter(
-        name="mxspec_gpu-tiles", library=_LIBRARY, kept=Kept.GPU, about="this project's GPU kernels, packed, scales in tiles", make=_Tiles
-    ),
-    Adapter(
-        name="mxspec_gpu-experts",
-        library=_LIBRARY,
-        kept=Kept.GPU,
-        about="this project's GPU kernels, rows of experts in one launch",
-        make=_Experts,
-    ),
+    _LIBRARY.target("mxspec_gpu", "this project's GPU kernels", _Kernels, kept=Kept.GPU),
+    _LIBRARY.target("mxspec_gpu-tiles", "this project's GPU kernels, packed, scales in tiles", _Tiles, kept=Kept.GPU),
+    _LIBRARY.target("mxspec_gpu-experts", "this project's GPU kernels, rows of experts in one launch", _Experts, kept=Kept.GPU),
     *(
-        Adapter(
-            name=f"mxspec_gpu-products-{dtype}",
-            library=_LIBRARY,
+        _LIBRARY.target(
+            f"mxspec_gpu-products-{dtype}",
+            f"this project's GPU products of {dtype} numbers and stored weights",
+            partial(_Products, dtype),
             kept=Kept.GPU,
-            about=f"this project's GPU products of {dtype} numbers and stored weights",
-            make=partial(_Products, dtype),
         )
         for dtype in ("bfloat16", "float16")
     ),
-    Adapter(name="mxspec_gpu-fp8", library=_LIBRARY, kept=Kept.GPU, about="this project's products of FP8 in groups of 128", make=_Fp8),
-    Adapter(
-        name="mxspec_gpu-affine", library=_LIBRARY, kept=Kept.GPU, about="this project's affine dequantization on the GPU", make=_Affine
-    ),
+    _LIBRARY.target("mxspec_gpu-fp8", "this project's products of FP8 in groups of 128", _Fp8, kept=Kept.GPU),
+    _LIBRARY.target("mxspec_gpu-affine", "this project's affine dequantization on the GPU", _Affine, kept=Kept.GPU),
     *(
-        Adapter(
-            name=f"mxspec_gpu-{name}-{dtype}",
-            library=_LIBRARY,
+        _LIBRARY.target(
+            f"mxspec_gpu-{name}-{dtype}",
+            f"this project's {what} in {dtype}, quantized on the GPU",
+            partial(make, dtype),
             kept=Kept.GPU,
-            about=f"this project's {what} in {dtype}, quantized on the GPU",
-            make=partial(make, dtype),
         )
         for name, what, make in (("fused", "SiLU(gate) * up", _Fused), ("norm", "RMSNorm", _Norm))
         for dtype in ("bfloat16", "float16")
     ),
-    Adapter(name="mxspec_gpu-records", library=_LIBRARY, kept=Kept.GPU, about="ggml's records on the GPU", make=_Records),
+    _LIBRARY.target("mxspec_gpu-records", "ggml's records on the GPU", _Records, kept=Kept.GPU),
     *(
-        Adapter(
-            name=f"mxspec_gpu-steps-{dtype}",
-            library=_LIBRARY,
-            kept=Kept.GPU,
-            about=f"the documents' thread models on the GPU, in {dtype}",
-            make=partial(_Steps, dtype),
+        _LIBRARY.target(
+            f"mxspec_gpu-steps-{dtype}", f"the documents' thread models on the GPU, in {dtype}", partial(_Steps, dtype), kept=Kept.GPU
         )
         for dtype in ("float16", "bfloat16")
     ),
-    Adapter(name="mxspec_gpu-sparse", library=_LIBRARY, kept=Kept.GPU, about="products with 2:4 sparse weights on the GPU", make=_Sparse),
+    _LIBRARY.target("mxspec_gpu-sparse", "products with 2:4 sparse weights on the GPU", _Sparse, kept=Kept.GPU),
 )

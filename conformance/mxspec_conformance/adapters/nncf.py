@@ -16,7 +16,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import find_codes
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Library
 
 _MODES = {"mxfp4": "MXFP4", "mxfp8_e4m3": "MXFP8_E4M3", "nvfp4": "FP4"}
 
@@ -82,11 +82,7 @@ def _e4m3_codes(values: Any) -> Any:
 
 
 ADAPTERS = (
-    Adapter(
-        name="nncf",
-        library=Library(name="nncf", requires="nncf", imports="nncf", packages=("nncf==3.4.0", "openvino==2026.4.1")),
-        about="NNCF's weight compression, NumPy reference",
-        make=_Reference,
-        profiles={fmt: f"nncf-3.4/{fmt}" for fmt in _MODES},
+    Library(name="nncf", requires="nncf", imports="nncf", packages=("nncf==3.4.0", "openvino==2026.4.1")).target(
+        "nncf", "NNCF's weight compression, NumPy reference", _Reference, {fmt: f"nncf-3.4/{fmt}" for fmt in _MODES}
     ),
 )

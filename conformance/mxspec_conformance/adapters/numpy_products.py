@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from mxspec.dot import block_factor
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 _FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4")
 _DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -46,12 +46,8 @@ class _Products:
 _LIBRARY = Library(name="numpy", requires="numpy", imports="numpy", packages=("numpy",), light=True)
 
 ADAPTERS = tuple(
-    Adapter(
-        name=f"numpy-products-{dtype}",
-        kept=Kept.PRODUCTS,
-        library=_LIBRARY,
-        about=f"NumPy's matmul of decoded numbers in {dtype}",
-        make=partial(_Products, dtype),
+    _LIBRARY.target(
+        f"numpy-products-{dtype}", f"NumPy's matmul of decoded numbers in {dtype}", partial(_Products, dtype), kept=Kept.PRODUCTS
     )
     for dtype in ("float32", "float64")
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from mxspec.formats import get_block
 from mxspec_conformance.adapters._convert import unpack_nibbles
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Library
 
 #: Values of `dnnl_data_type_t` and others, from the headers of the wheel `onednn-devel` 2026.1.0.
 _DTYPES = {"bfloat16": 2, "float32": 3}
@@ -134,12 +134,11 @@ def _load_library() -> ctypes.CDLL:
 
 
 ADAPTERS = (
-    Adapter(
-        name="onednn",
-        library=Library(name="onednn", requires="onednn", distribution="onednn", packages=("onednn==2026.1.0",)),
-        about="oneDNN's dynamic destination scales",
-        make=_OneDnn,
-        profiles={fmt: f"onednn-3.13/{fmt}" for fmt in _FORMATS if fmt != "nvfp4"},
+    Library(name="onednn", requires="onednn", distribution="onednn", packages=("onednn==2026.1.0",)).target(
+        "onednn",
+        "oneDNN's dynamic destination scales",
+        _OneDnn,
+        {fmt: f"onednn-3.13/{fmt}" for fmt in _FORMATS if fmt != "nvfp4"},
         profiles_one_level={"nvfp4": "onednn-3.13/nvfp4"},
     ),
 )

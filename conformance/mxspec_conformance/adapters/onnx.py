@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mxspec_conformance.adapters.registry import Adapter, Library
+from mxspec_conformance.adapters.registry import Library
 from mxspec_conformance.targets.dtypes import SCALAR_TYPES
 
 #: Element -> ONNX's name of it.
@@ -131,6 +131,6 @@ _ONNX = Library(name="onnx", requires="onnx", imports="onnx", packages=("onnx==1
 _ORT = Library(name="onnxruntime", requires="onnxruntime and onnx", imports="onnxruntime", packages=("onnxruntime==1.31.1", "onnx==1.23.2"))
 
 ADAPTERS = (
-    Adapter(name="onnx", library=_ONNX, about="ONNX's reference evaluator (elements only)", make=_Reference),
-    Adapter(name="onnxruntime", library=_ORT, about="ONNX Runtime on the CPU (elements only)", make=_Runtime),
+    _ONNX.target("onnx", "ONNX's reference evaluator (elements only)", _Reference),
+    _ORT.target("onnxruntime", "ONNX Runtime on the CPU (elements only)", _Runtime),
 )

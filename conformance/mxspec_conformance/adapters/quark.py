@@ -143,12 +143,11 @@ _LIBRARY = Library(
 
 def _downcast(name: str, mode: str, *formats: str) -> Adapter:
     path = mode.lower().replace("_", "-")
-    return Adapter(
-        name=name,
-        library=_LIBRARY,
-        about=f"AMD Quark downcast, {mode}",
-        make=partial(_Downcast, mode, *formats),
-        profiles={fmt: f"quark-0.13/{'mxfp8' if fmt in _FP8 else fmt}/{path}" for fmt in formats},
+    return _LIBRARY.target(
+        name,
+        f"AMD Quark downcast, {mode}",
+        partial(_Downcast, mode, *formats),
+        {fmt: f"quark-0.13/{'mxfp8' if fmt in _FP8 else fmt}/{path}" for fmt in formats},
     )
 
 
@@ -156,11 +155,5 @@ ADAPTERS = (
     _downcast("quark", "ROUND_UP", *_FORMATS),
     _downcast("quark-down", "ROUND_DOWN", *_FORMATS),
     _downcast("quark-even", "EVEN", "mxfp4"),
-    Adapter(
-        name="quark-fake",
-        library=_LIBRARY,
-        about="AMD Quark fake quantization",
-        make=_Fake,
-        profiles={fmt: f"quark-0.13/{fmt}/fake-even" for fmt in _FAKE_ELEMENTS},
-    ),
+    _LIBRARY.target("quark-fake", "AMD Quark fake quantization", _Fake, {fmt: f"quark-0.13/{fmt}/fake-even" for fmt in _FAKE_ELEMENTS}),
 )

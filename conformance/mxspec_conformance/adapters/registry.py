@@ -76,6 +76,12 @@ class Library:
             return any(True for _ in distributions(name=self.distribution))
         return self.imports is not None and find_spec(self.imports) is not None
 
+    def target(
+        self, name: str, about: str, make: Callable[[], Any], profiles: Profiles | Callable[[Any], Profiles] | None = None, **more: Any
+    ) -> Adapter:
+        """A target of this library; the arguments are fields of `Adapter`."""
+        return Adapter(name=name, library=self, about=about, make=make, profiles=profiles or {}, **more)
+
     @property
     def environment(self) -> str | None:
         """The name of the environment in which it is compared with its profiles, and of the committed result.

@@ -16,7 +16,7 @@ from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library, Source
+from mxspec_conformance.adapters.registry import TORCH, Library, Source
 
 _SOURCE = Source("MXSPEC_SGLANG_SOURCE", "a checkout of sgl-project/sglang, or a folder where its wheel is unpacked")
 _LIBRARY = Library(name="sglang", requires=f"{_SOURCE.what}, and triton", imports="triton", source=_SOURCE, packages=(TORCH,))
@@ -77,9 +77,7 @@ def _load(path: str) -> Any:
 
 
 _CPU = tuple(
-    Adapter(
-        name=name, library=_LIBRARY, about=f"SGLang's FP8 in groups of 128, scales by {words}", make=partial(_Groups, columns=columns)
-    )
+    _LIBRARY.target(name, f"SGLang's FP8 in groups of 128, scales by {words}", partial(_Groups, columns=columns))
     for name, words, columns in (("sglang-fp8", "rows", False), ("sglang-fp8-columns", "columns", True))
 )  # fmt: skip
 ADAPTERS = (*_CPU, *(on_gpu(adapter, profiles={"fp8_e4m3-128-f32": "sglang-0.5/fp8-128/triton"}) for adapter in _CPU))

@@ -142,17 +142,16 @@ def _four_over_six(norm: str, *, fp16_error: bool, largest: int) -> Adapter:
         "nvfp4_4over6_err_mode": norm,
         "nvfp4_4over6_err_use_fast_math": fp16_error,
     }
-    return Adapter(
-        name="te-reference-4over6" + (f"-{setting}" if setting != "mae" else ""),
-        library=_LIBRARY,
-        about=f"Transformer Engine's Python reference, 4over6 {setting}",
-        make=partial(_Nvfp4, **options),
-        profiles={"nvfp4": f"te-2.17/nvfp4/4over6-reference/{setting}"},
+    return _LIBRARY.target(
+        "te-reference-4over6" + (f"-{setting}" if setting != "mae" else ""),
+        f"Transformer Engine's Python reference, 4over6 {setting}",
+        partial(_Nvfp4, **options),
+        {"nvfp4": f"te-2.17/nvfp4/4over6-reference/{setting}"},
     )
 
 
 ADAPTERS = (
-    Adapter(name="te-reference", library=_LIBRARY, about="Transformer Engine's Python reference", make=_Reference, profiles=_profiles),
+    _LIBRARY.target("te-reference", "Transformer Engine's Python reference", _Reference, _profiles),
     *(
         _four_over_six(norm, fp16_error=fp16_error, largest=largest)
         for norm, fp16_error, largest in product(("MAE", "MSE"), (False, True), (448, 256))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 _DTYPES = ("bfloat16", "float16")
 
@@ -80,15 +80,7 @@ _CPU, _CUDA = (
     for device, words in (("", ""), ("-cuda", " and an NVIDIA GPU"))
 )
 ADAPTERS = (
-    Adapter(
-        name="torch-attention", kept=Kept.PRODUCTS, library=_CPU, about="torch on a CPU: attention of 16-bit numbers",
-        make=partial(_Attention, "cpu"),
-    ),
-    Adapter(
-        name="torch-attention-cuda", kept=Kept.PRODUCTS, library=_CUDA, about="torch on an NVIDIA GPU: attention of 16-bit numbers",
-        make=partial(_Attention, "cuda"),
-    ),
-    Adapter(
-        name="torch-grouped-cuda", kept=Kept.PRODUCTS, library=_CUDA, about="torch on an NVIDIA GPU: _grouped_mm of bfloat16", make=_Grouped
-    ),
+    _CPU.target("torch-attention", "torch on a CPU: attention of 16-bit numbers", partial(_Attention, "cpu"), kept=Kept.PRODUCTS),
+    _CUDA.target("torch-attention-cuda", "torch on an NVIDIA GPU: attention of 16-bit numbers", partial(_Attention, "cuda"), kept=Kept.PRODUCTS),
+    _CUDA.target("torch-grouped-cuda", "torch on an NVIDIA GPU: _grouped_mm of bfloat16", _Grouped, kept=Kept.PRODUCTS),
 )  # fmt: skip

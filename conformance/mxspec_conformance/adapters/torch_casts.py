@@ -9,7 +9,7 @@ from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _TYPES = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e8m0": "float8_e8m0fnu"}
 
@@ -38,11 +38,8 @@ class _Casts:
         return from_torch(to_torch(codes, self._device).view(self._type(element)).to(self._torch.float32))
 
 
-_ON_CPU = Adapter(
-    name="torch-casts",
-    library=Library(name="torch-casts", requires="torch", imports="torch", packages=(TORCH,)),
-    about="torch's own casts of single numbers",
-    make=_Casts,
+_ON_CPU = Library(name="torch-casts", requires="torch", imports="torch", packages=(TORCH,)).target(
+    "torch-casts", "torch's own casts of single numbers", _Casts
 )
 
 ADAPTERS = (_ON_CPU, on_gpu(_ON_CPU))

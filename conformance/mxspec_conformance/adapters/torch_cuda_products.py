@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, to_torch
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 _FP8 = ("float8_e4m3fn", "float8_e5m2")
 
@@ -150,12 +150,6 @@ def _make(way: _Way) -> _Products:
 _LIBRARY = Library(name="torch-cuda", requires="torch and an NVIDIA GPU", imports="torch")
 
 ADAPTERS = tuple(
-    Adapter(
-        name=f"torch-products-cuda-{way.name}",
-        kept=Kept.PRODUCTS,
-        library=_LIBRARY,
-        about=f"torch on an NVIDIA GPU: {way.about}",
-        make=partial(_make, way),
-    )
+    _LIBRARY.target(f"torch-products-cuda-{way.name}", f"torch on an NVIDIA GPU: {way.about}", partial(_make, way), kept=Kept.PRODUCTS)
     for way in _WAYS
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from mxspec.dot import block_factor
 from mxspec_conformance.adapters._convert import from_torch, to_torch
-from mxspec_conformance.adapters.registry import Adapter, Kept, Library
+from mxspec_conformance.adapters.registry import Kept, Library
 
 _FORMATS = ("mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4")
 _DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -45,12 +45,8 @@ class _Products:
 _LIBRARY = Library(name="torch", requires="torch", imports="torch")
 
 ADAPTERS = tuple(
-    Adapter(
-        name=f"torch-products-{dtype}",
-        kept=Kept.PRODUCTS,
-        library=_LIBRARY,
-        about=f"torch's matmul of decoded numbers in {dtype}",
-        make=partial(_Products, dtype),
+    _LIBRARY.target(
+        f"torch-products-{dtype}", f"torch's matmul of decoded numbers in {dtype}", partial(_Products, dtype), kept=Kept.PRODUCTS
     )
     for dtype in ("float32", "bfloat16", "float16")
 )

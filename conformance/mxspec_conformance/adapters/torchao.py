@@ -311,12 +311,11 @@ def _follow_float8(fmt: str) -> str:
 def _adapter(mode: str) -> Adapter:
     """A scale mode; NVFP4, which has none, is called in one of them."""
     main = mode == "floor"
-    return Adapter(
-        name="torchao" if main else f"torchao-{mode}",
-        library=_LIBRARY,
-        about=f"torchao, scale mode {mode.upper()}, eager",
-        make=partial(_MxAndNvfp4 if main else _Mx, mode),
-        profiles=_follow(mode, "eager"),
+    return _LIBRARY.target(
+        "torchao" if main else f"torchao-{mode}",
+        f"torchao, scale mode {mode.upper()}, eager",
+        partial(_MxAndNvfp4 if main else _Mx, mode),
+        _follow(mode, "eager"),
         later=_LATER if mode == "even" else (),
         profiles_one_level=_follow_nvfp4("eager") if main else {},
     )
@@ -340,20 +339,15 @@ def _on_gpu(mode: str) -> tuple[Adapter, ...]:
 
 ADAPTERS = (
     *map(_adapter, _MODES),
-    Adapter(
-        name="torchao-float8",
-        library=_LIBRARY,
-        about="torchao, FP8 by rows, tensors and groups, eager",
-        make=_Float8,
-        profiles={fmt: _follow_float8(fmt) for fmt in _Float8.FORMATS},
+    _LIBRARY.target(
+        "torchao-float8", "torchao, FP8 by rows, tensors and groups, eager", _Float8, {fmt: _follow_float8(fmt) for fmt in _Float8.FORMATS}
     ),
     *(
-        Adapter(
-            name=f"torchao-products-{dtype}",
+        _LIBRARY.target(
+            f"torchao-products-{dtype}",
+            f"torchao, emulated products of MX tensors in {dtype}",
+            partial(_Products, dtype),
             kept=Kept.PRODUCTS,
-            library=_LIBRARY,
-            about=f"torchao, emulated products of MX tensors in {dtype}",
-            make=partial(_Products, dtype),
         )
         for dtype in ("float32", "bfloat16")
     ),

@@ -13,7 +13,7 @@ from typing import Any
 
 from mxspec_conformance.adapters._convert import from_torch, pack_nibbles, refuse_tensor_scale, to_torch, unpack_nibbles
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Library
+from mxspec_conformance.adapters.registry import TORCH, Library
 
 _FP8 = {"mxfp8_e4m3": "float8_e4m3fn", "mxfp8_e5m2": "float8_e5m2"}
 _MX = ("mxfp4", *_FP8)
@@ -86,20 +86,18 @@ _LIBRARY = Library(
 
 
 _REFERENCES = (
-    Adapter(
-        name="triton-kernels",
-        library=_LIBRARY,
-        about="triton_kernels' Torch reference, ROUND_UP",
-        make=partial(_Casts, "ROUND_UP", (*_MX, "nvfp4")),
-        profiles={fmt: f"triton-kernels-1.0/{fmt}/round-up" for fmt in _MX},
+    _LIBRARY.target(
+        "triton-kernels",
+        "triton_kernels' Torch reference, ROUND_UP",
+        partial(_Casts, "ROUND_UP", (*_MX, "nvfp4")),
+        {fmt: f"triton-kernels-1.0/{fmt}/round-up" for fmt in _MX},
         profiles_one_level={"nvfp4": "triton-kernels-1.0/nvfp4"},
     ),
-    Adapter(
-        name="triton-kernels-down",
-        library=_LIBRARY,
-        about="triton_kernels' Torch reference, ROUND_DOWN",
-        make=partial(_Casts, "ROUND_DOWN", _MX),
-        profiles={fmt: f"triton-kernels-1.0/{fmt}/round-down" for fmt in _MX},
+    _LIBRARY.target(
+        "triton-kernels-down",
+        "triton_kernels' Torch reference, ROUND_DOWN",
+        partial(_Casts, "ROUND_DOWN", _MX),
+        {fmt: f"triton-kernels-1.0/{fmt}/round-down" for fmt in _MX},
     ),
 )
 

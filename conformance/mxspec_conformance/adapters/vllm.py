@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from mxspec_conformance.adapters._convert import decode_in_pairs, find_codes, from_torch, pack_nibbles, to_torch
 from mxspec_conformance.adapters._cuda import on_gpu
-from mxspec_conformance.adapters.registry import TORCH, Adapter, Kept, Library, Source
+from mxspec_conformance.adapters.registry import TORCH, Kept, Library, Source
 
 _SOURCE = Source("MXSPEC_VLLM_SOURCE", "a checkout of vllm-project/vllm, or a folder where its wheel is unpacked")
 _QUANTIZATION = Path("vllm/model_executor/layers/quantization")
@@ -268,64 +268,33 @@ def _version(root: Path) -> str:
 
 _LIBRARY = Library(name="vllm-emulation", requires="vllm sources", source=_SOURCE, packages=(TORCH,))
 
-_TRITON = Adapter(
-    name="vllm-fp8-triton",
-    library=_LIBRARY,
-    about="vLLM's Triton kernel for FP8 in groups of 128",
-    make=_Triton,
-    profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/triton"},
+_TRITON = _LIBRARY.target(
+    "vllm-fp8-triton", "vLLM's Triton kernel for FP8 in groups of 128", _Triton, {"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/triton"}
 )
 
-_PRODUCT = Adapter(
-    name="vllm-fp8-product",
-    library=_LIBRARY,
-    about="vLLM's Triton product of FP8 groups of 128 with tiles of 128 x 128",
-    make=_BlockProduct,
-)
+_PRODUCT = _LIBRARY.target("vllm-fp8-product", "vLLM's Triton product of FP8 groups of 128 with tiles of 128 x 128", _BlockProduct)
 
 ADAPTERS = (
     replace(on_gpu(_TRITON), counterpart="vllm-fp8-native"),
     replace(on_gpu(_PRODUCT), kept=Kept.PRODUCTS),
-    Adapter(
-        name="vllm-emulation",
-        library=_LIBRARY,
-        about="vLLM's Python emulation",
-        make=_Emulation,
-        profiles={"nvfp4": "vllm-0.33/nvfp4/emulation"},
+    _LIBRARY.target("vllm-emulation", "vLLM's Python emulation", _Emulation, {"nvfp4": "vllm-0.33/nvfp4/emulation"}),
+    _LIBRARY.target(
+        "vllm-emulation-dequantize", "vLLM's Python emulation, dequantization", _Dequantizer, {"nvfp4": "vllm-0.33/nvfp4/dequantize"}
     ),
-    Adapter(
-        name="vllm-emulation-dequantize",
-        library=_LIBRARY,
-        about="vLLM's Python emulation, dequantization",
-        make=_Dequantizer,
-        profiles={"nvfp4": "vllm-0.33/nvfp4/dequantize"},
+    _LIBRARY.target("vllm-mxfp8", "vLLM's torch code for MXFP8", _Mxfp8, {"mxfp8_e4m3": "vllm-0.33/mxfp8/torch"}),
+    _LIBRARY.target(
+        "vllm-fp8-native", "vLLM's torch code for FP8 in groups of 128", _Groups, {"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native"}
     ),
-    Adapter(
-        name="vllm-mxfp8",
-        library=_LIBRARY,
-        about="vLLM's torch code for MXFP8",
-        make=_Mxfp8,
-        profiles={"mxfp8_e4m3": "vllm-0.33/mxfp8/torch"},
+    _LIBRARY.target(
+        "vllm-fp8-whole",
+        "vLLM's torch code for FP8 by tokens and tensors",
+        _Whole,
+        {f"fp8_e4m3-{w}-f32": f"vllm-0.33/fp8-{w}/native" for w in ("row", "tensor")},
     ),
-    Adapter(
-        name="vllm-fp8-native",
-        library=_LIBRARY,
-        about="vLLM's torch code for FP8 in groups of 128",
-        make=_Groups,
-        profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native"},
-    ),
-    Adapter(
-        name="vllm-fp8-whole",
-        library=_LIBRARY,
-        about="vLLM's torch code for FP8 by tokens and tensors",
-        make=_Whole,
-        profiles={f"fp8_e4m3-{w}-f32": f"vllm-0.33/fp8-{w}/native" for w in ("row", "tensor")},
-    ),
-    Adapter(
-        name="vllm-fp8-native-ue8m0",
-        library=_LIBRARY,
-        about="vLLM's torch code for FP8 in groups of 128, scales that are powers of two",
-        make=partial(_Groups, power=True),
-        profiles={"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native-ue8m0"},
+    _LIBRARY.target(
+        "vllm-fp8-native-ue8m0",
+        "vLLM's torch code for FP8 in groups of 128, scales that are powers of two",
+        partial(_Groups, power=True),
+        {"fp8_e4m3-128-f32": "vllm-0.33/fp8-128/native-ue8m0"},
     ),
 )

@@ -17,7 +17,7 @@ from mxspec.adjacent import register_named
 from mxspec.dot import ACCUMULATORS, CONTRACT_TEXTS, OUTPUTS
 from mxspec.explain import BlockExplanation, block_dict, compare_blocks, explain_block, explain_difference, explain_scalar, scalar_dict
 from mxspec.formats import BLOCKS, ELEMENTS, SCALES, BlockFormat, Extent, get_block, get_scalar
-from mxspec.profiles import Profile, get_profile
+from mxspec.profiles import get_profile
 from mxspec.rounding import DETERMINISTIC
 from mxspec.tensorscale import TensorScale, tensor_scale as derive_tensor_scale
 from mxspec_conformance.cli.console import make_console
@@ -29,27 +29,6 @@ from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
 from mxspec_conformance.render.pair import draw_pair
 from mxspec_conformance.render.product import Per, wrap
 from mxspec_conformance.targets.errors import is_refusal
-
-
-def explain_text(
-    x: npt.ArrayLike,
-    fmt: str | BlockFormat,
-    profile: str | Profile | None = None,
-    *,
-    against: str | Profile | None = None,
-    tensor_scale: TensorScale | str | None = None,
-    lane: int | None = None,
-    width: int = WIDTH,
-) -> str:
-    """The explanation of one block by one profile, or by two, as plain text.
-
-    Raises TypeError and ValueError as `mxspec.explain.explain_block` does.
-    """
-    e = explain_block(x, fmt, profile=profile, tensor_scale=tensor_scale, convert=True)
-    if against is None:
-        return render_text(draw_block(e, lane=lane), width=width)
-    other = explain_block(x, fmt, profile=against, tensor_scale=tensor_scale, convert=True)
-    return render_text(draw_pair(e, other, width=width), width=width)
 
 
 def _explain_checked(
@@ -261,4 +240,4 @@ def _print_json(explained: Sequence[BlockExplanation], notes: Sequence[str]) -> 
     click.echo(json.dumps(payload, indent=1))
 
 
-__all__ = ["draw_block", "draw_pair", "explain", "explain_difference", "explain_text", "parse_tensor_scale", "parse_value", "render_text"]
+__all__ = ["draw_block", "draw_pair", "explain", "explain_difference", "parse_tensor_scale", "parse_value", "render_text"]

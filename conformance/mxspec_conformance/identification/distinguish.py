@@ -35,11 +35,6 @@ class DistinguishingInput:
         """The block [1, k]."""
         return _fill(self.lanes, mxspec.get_block(self.format))
 
-    @property
-    def in_scale(self) -> bool:
-        """Whether the scale bytes differ."""
-        return self.answers[0][0] != self.answers[1][0]
-
 
 def list_forms(fmt: BlockFormat) -> list[int | None]:
     """The forms of a format: without a tensor scale (None), and with that of tensors with these maxima."""

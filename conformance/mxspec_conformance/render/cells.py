@@ -145,7 +145,7 @@ def given_value(lane: LaneExplanation) -> Real:
     return decode_real(lane.bits, FLOAT32)
 
 
-def render_text(drawing: RenderableType, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False) -> str:
+def render_text(drawing: RenderableType, *, width: int = WIDTH, color: bool = False) -> str:
     """A drawing as text."""
     console = Console(
         file=io.StringIO(),
@@ -158,5 +158,4 @@ def render_text(drawing: RenderableType, *, width: int = WIDTH, color: bool = Fa
     with console.capture() as capture:
         console.print(drawing)
     lines = capture.get().splitlines()
-    text = "\n".join(line if color else line.rstrip() for line in lines) + "\n"
-    return text.translate(ASCII) if ascii_only else text
+    return "\n".join(line if color else line.rstrip() for line in lines) + "\n"

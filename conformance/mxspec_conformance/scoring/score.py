@@ -131,39 +131,52 @@ def score_test(
         TargetError: The test does not load, or cannot be run on this format.
     """
     get_block(fmt)
+    controls = [s for s in list_controls(fmt) if not profile or s.profile == profile]
+    score, run = ask_controls(test, fmt, controls, replace_by=replace_by, jobs=jobs, timeout=timeout, repeat=repeat, progress=progress)
+    if score.status is not Status.SCORED:
+        return score
+    rules = score.rules
+    calls = {call for row in score.controls for call in row.outcome.calls}
+    mutants, left_out = _choose_mutants(fmt, rules, calls, only)
+    chosen = [*mutants, *(s for s in list_right(fmt) if right and s.profile in rules)]
+    chosen += [s for s in list_independent(fmt) if independent and s.profile in rules and s.operation in calls]
+    rows = run(chosen)
+    kinds = {kind: tuple(row for row in rows if row.subject.kind is kind) for kind in Kind}
+    score = replace(
+        score, right=kinds[Kind.RIGHT], mutants=kinds[Kind.MUTANT], independent=kinds[Kind.INDEPENDENT], left_out=left_out,
+        notes=tuple(list_notes(rows)), seconds=sum(row.outcome.seconds for row in rows),
+    )  # fmt: skip
+    return close_gap(score, progress) if patch else score
+
+
+def ask_controls(
+    test: str,
+    scope: str,
+    controls: Sequence[Subject],
+    *,
+    replace_by: Sequence[str],
+    jobs: int,
+    timeout: float,
+    repeat: int,
+    progress: Progress,
+) -> tuple[Score, Callable[[Iterable[Subject]], list[Row]]]:
+    """What plain right implementations, each run several times, say of a test; and what runs it on more of them.
+
+    Raises TargetError for a test that cannot be run at all.
+    """
 
     def run(subjects: Iterable[Subject]) -> list[Row]:
         listed = list(subjects)
         outcomes = ask_all(test, [Question(s, s.profile, timeout) for s in listed], replace=replace_by, jobs=jobs, progress=progress)
         return [Row(s, o) for s, o in zip(listed, outcomes, strict=True)]
 
-    controls = [s for s in list_controls(fmt) if not profile or s.profile == profile]
     rounds = [run(controls) for _ in range(repeat)]
-    _check_broken(test, rounds[0])
+    if all(row.outcome.verdict in (Verdict.BROKEN, Verdict.SKIPPED) for row in rounds[0]):
+        raise TargetError(f"{test}: {rounds[0][0].outcome.reason}")
     flaky = any(len({r[i].outcome.verdict for r in rounds}) > 1 for i in range(len(controls)))
     rules = tuple(row.subject.profile for i, row in enumerate(rounds[0]) if all(r[i].outcome.verdict is Verdict.ACCEPTS for r in rounds))
-    if flaky or not rules:
-        status = Status.FLAKY if flaky else Status.NO_CONTROL
-        return Score(test=test, format=fmt, status=status, rules=rules, controls=tuple(rounds[0]), notes=tuple(_notes(rounds[0])))
-    calls = {call for row in rounds[0] for call in row.outcome.calls}
-    mutants, left_out = _choose_mutants(fmt, rules, calls, only)
-    chosen = [*mutants, *(s for s in list_right(fmt) if right and s.profile in rules)]
-    chosen += [s for s in list_independent(fmt) if independent and s.profile in rules and s.operation in calls]
-    rows = run(chosen)
-    kinds = {kind: tuple(row for row in rows if row.subject.kind is kind) for kind in Kind}
-    score = Score(
-        test=test, format=fmt, status=Status.SCORED, rules=rules, controls=tuple(rounds[0]), right=kinds[Kind.RIGHT], mutants=kinds[Kind.MUTANT],
-        independent=kinds[Kind.INDEPENDENT], left_out=left_out, notes=tuple(_notes(rows)),
-        seconds=sum(row.outcome.seconds for row in rows),
-    )  # fmt: skip
-    return close_gap(score, progress) if patch else score
-
-
-def _check_broken(test: str, controls: Sequence[Row]) -> None:
-    """Raise for a test that cannot be run at all."""
-    unusable = [row.outcome for row in controls if row.outcome.verdict in (Verdict.BROKEN, Verdict.SKIPPED)]
-    if len(unusable) == len(controls):
-        raise TargetError(f"{test}: {unusable[0].reason}")
+    status = Status.FLAKY if flaky else Status.SCORED if rules else Status.NO_CONTROL
+    return Score(test=test, format=scope, status=status, rules=rules, controls=tuple(rounds[0]), notes=tuple(list_notes(rounds[0]))), run
 
 
 def _choose_mutants(fmt: str, rules: Sequence[str], calls: set[str], only: Callable[[Subject], bool]) -> tuple[list[Subject], int]:
@@ -195,7 +208,7 @@ def _differs(subject: Subject) -> bool:
     return bool(find_kills(subject.build, Kit(subject.format, list_blocks(subject.format)), subject.profile).all)
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
+def list_notes(rows: Sequence[Row]) -> list[str]:
     """What the test did other than accepting and rejecting, counted."""
     words = {
         Verdict.TIMEOUT: "gave no verdict in time", Verdict.ENDED: "ended its process without a verdict", Verdict.SKIPPED: "was skipped",

@@ -117,11 +117,6 @@ class Operation:
     def __post_init__(self) -> None:
         self.forms.update({o.name: o.form for o in self.outputs})
 
-    @property
-    def wire_arguments(self) -> tuple[str, ...]:
-        """Names of what travels for the arguments."""
-        return self.parts or self.arguments
-
     def name_call(self, args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
         """A call's arguments and options by name, in the table's order."""
         call = dict(zip(self.arguments, args, strict=True))

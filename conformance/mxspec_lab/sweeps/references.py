@@ -52,9 +52,8 @@ _NAN_BELOW_SIGN = (0x7F800001, 0x7FFFFFFF)
 _NAN_ABOVE_SIGN = (0xFF800001, 0xFFFFFFFF)
 
 
-def _nans(reason: str, *, positive: bool = True, negative: bool = True) -> tuple[Exclusion, ...]:
-    ranges = ((_NAN_BELOW_SIGN, positive), (_NAN_ABOVE_SIGN, negative))
-    return tuple(Exclusion(*r, reason) for r, wanted in ranges if wanted)
+def _nans(reason: str, *ranges: tuple[int, int]) -> tuple[Exclusion, ...]:
+    return tuple(Exclusion(*r, reason) for r in ranges or (_NAN_BELOW_SIGN, _NAN_ABOVE_SIGN))
 
 
 def _cuda_encode(function: EncodeFunction, library: str) -> Witness | None:
@@ -67,7 +66,7 @@ def _cuda_encode(function: EncodeFunction, library: str) -> Witness | None:
         return headers.encode(x, key[0], rounding=key[1], overflow=key[2])
 
     one_nan = function.fmt.signed and function.fmt.nan_code is not None
-    exclusions = _nans("the header gives every NaN a positive sign", positive=False) if one_nan else ()
+    exclusions = _nans("the header gives every NaN a positive sign", _NAN_ABOVE_SIGN) if one_nan else ()
     return Witness("cuda-headers", _headers_version(), codes, exclusions)
 
 

@@ -26,6 +26,8 @@ BF16 = ml_dtypes.bfloat16
 
 
 class Axis(StrEnum):
+    """Where a mistake lies; its methods enter the kernels of a table."""
+
     SIZE = "size"
     MEMORY = "memory"
     HISTORY = "history"
@@ -35,6 +37,29 @@ class Axis(StrEnum):
     OPTION = "option"
     ARITHMETIC = "arithmetic"
     ODD = "odd"  #: of right kernels: what looks wrong, and is not
+
+    def row(
+        self, id_: str, offer: Offer, what: str, show: Function | None, breaker: Callable[[Function], Function], **declared: object
+    ) -> None:
+        """A kernel that a function makes of each right one."""
+        enter(id_, offer, self, what, show, lambda state, right: breaker(right), declared)
+
+    def after(self, id_: str, offer: Offer, what: str, show: Function | None, edit: Function, **declared: object) -> None:
+        """A kernel whose answers are edited: `edit(out, *arguments)` writes into a copy of them, or returns others."""
+
+        def make(state: SimpleNamespace, right: Function) -> Function:
+            def call(*args: Any, **options: Any) -> Any:
+                out = copied(right(*args, **options))
+                answer = edit(out, *args, **options)
+                return answer if isinstance(answer, tuple | np.ndarray) else out
+
+            return call
+
+        enter(id_, offer, self, what, show, make, declared)
+
+    def around(self, id_: str, offer: Offer, what: str, show: Function | None, kernel: Function, **declared: object) -> None:
+        """A kernel that calls the right one itself: `kernel(state, right, *arguments)`."""
+        enter(id_, offer, self, what, show, lambda state, right: lambda *args, **options: kernel(state, right, *args, **options), declared)
 
 
 SIZE, MEMORY, HISTORY, CONCURRENCY, CONTENT, DTYPE, OPTION, ARITHMETIC, ODD = Axis
@@ -51,6 +76,10 @@ class Offer:
     functions: Mapping[str, Function]
     declared: Mapping[str, object]
     calls: Sequence[Function] = ()
+
+    def odd(self, id_: str, what: str, kernel: Function, show: Function | None = None, **declared: object) -> None:
+        """Enter a right kernel that calls the model itself."""
+        ODD.around(id_, self, what, show, kernel, **declared)
 
 
 @dataclass(frozen=True)
@@ -87,37 +116,6 @@ KERNELS: dict[str, Kernel] = {}
 def enter(id_: str, offer: Offer, axis: Axis, what: str, show: Function | None, make: Function, declared: Mapping[str, object]) -> None:
     assert id_ not in KERNELS, id_
     KERNELS[id_] = Kernel(id_, offer, axis, what, show, make, declared)
-
-
-def row(
-    id_: str, offer: Offer, axis: Axis, what: str, show: Function | None, breaker: Callable[[Function], Function], **declared: object
-) -> None:
-    """A kernel that a function makes of each right one."""
-    enter(id_, offer, axis, what, show, lambda state, right: breaker(right), declared)
-
-
-def after(id_: str, offer: Offer, axis: Axis, what: str, show: Function | None, edit: Function, **declared: object) -> None:
-    """A kernel whose answers are edited: `edit(out, *arguments)` writes into a copy of them, or returns others."""
-
-    def make(state: SimpleNamespace, right: Function) -> Function:
-        def call(*args: Any, **options: Any) -> Any:
-            out = copied(right(*args, **options))
-            answer = edit(out, *args, **options)
-            return answer if isinstance(answer, tuple | np.ndarray) else out
-
-        return call
-
-    enter(id_, offer, axis, what, show, make, declared)
-
-
-def around(id_: str, offer: Offer, axis: Axis, what: str, show: Function | None, kernel: Function, **declared: object) -> None:
-    """A kernel that calls the right one itself: `kernel(state, right, *arguments)`."""
-    enter(id_, offer, axis, what, show, lambda state, right: lambda *args, **options: kernel(state, right, *args, **options), declared)
-
-
-def odd(id_: str, offer: Offer, what: str, kernel: Function, show: Function | None = None, **declared: object) -> None:
-    """A right kernel that calls the model itself."""
-    around(id_, offer, ODD, what, show, kernel, **declared)
 
 
 def refuse(error: type[Exception] = ValueError) -> Any:

@@ -75,91 +75,77 @@ def _half_quotient(out, x, fmt):
         np.copyto(out[0], np.rint(np.nan_to_num(q, posinf=15, neginf=0)).clip(0, 15), where=np.isfinite(q), casting="unsafe")
 
 
-after("a-half-quotient", QA, ARITHMETIC, "quotients are float16", ask(draw(40, 192, dtype=F16), BIAS), _half_quotient)
-after(
+ARITHMETIC.after("a-half-quotient", QA, "quotients are float16", ask(draw(40, 192, dtype=F16), BIAS), _half_quotient)
+CONTENT.after(
     "a-range-has-zero",
     QA,
-    CONTENT,
     "the range is widened to hold zero, against the claimed rule",
     ask(np.abs(W) + F16(3), BIAS),
     regrouped(lambda g: np.minimum(g.min(axis=2), 0), lambda g: np.maximum(g.max(axis=2), 0)),
 )
-after(
+CONTENT.after(
     "a-constant",
     QA,
-    CONTENT,
     "a group of one value other than zero is stored as a bias of zero",
     ask(np.full((2, 192), 3, F16), BIAS),
     lambda out, x, fmt: x.size and write(out[2], (np.ptp(x.astype(np.float32).reshape(len(x), -1, 64), axis=2) == 0, 0)),
 )
-after(
+SIZE.after(
     "a-row-byte",
     QA,
-    SIZE,
     "rows are counted in 8 bits: row 256 and on have the biases of the rows 256 above",
     ask(draw(260, 64, dtype=F16), BIAS),
     lambda out, x, fmt: len(x) > 256 and write(out[2], (slice(256, None), out[2][np.arange(256, len(x)) % 256])),
 )
-after(
+SIZE.after(
     "a-last-of-odd",
     QAZ,
-    SIZE,
     "groups go by two; of an odd number, three and more, the last has the zero point before it",
     ask(W + F16(2), ZERO),
     lambda out, x, fmt: out[2].shape[1] % 2 and out[2].shape[1] > 2 and write(out[2], ((..., -1), out[2][:, -2])),
 )
-row("a-kept-by-address", QA, HISTORY, "answers are kept by address and shape", overwritten((W, BIAS), (V,)), memo(pointer))
-after(
+HISTORY.row("a-kept-by-address", QA, "answers are kept by address and shape", overwritten((W, BIAS), (V,)), memo(pointer))
+SIZE.after(
     "a-words-end",
     QAW,
-    SIZE,
     "the last word of odd rows has its halves exchanged where a row has more than 128 codes",
     ask(W, WORDS),
     lambda out, x, fmt: x.shape[1] > 128 and write(out[0], ((slice(1, None, 2), -1), out[0][1::2, -1] << 16 | out[0][1::2, -1] >> 16)),
 )
-row(
-    "a-scratch",
-    QAZ,
-    CONCURRENCY,
-    "the input is staged in one buffer for all shapes",
-    at_once(ask(W, ZERO), ask(V, ZERO)),
-    scratch(lambda a: 0),
+CONCURRENCY.row(
+    "a-scratch", QAZ, "the input is staged in one buffer for all shapes", at_once(ask(W, ZERO), ask(V, ZERO)), scratch(lambda a: 0)
 )
-after(
+ARITHMETIC.after(
     "a-fma-tail",
     DA,
-    ARITHMETIC,
     "rows from 16 on round q * s to float16 before the bias is added",
     ask(AC, AS, AB, BIAS),
     lambda out, codes, scales, offsets, fmt: (
         len(codes) > 16 and write(out, (slice(16, None), affine.dequantize(codes[16:], scales[16:], offsets[16:], fmt, contract="float16")))
     ),
 )
-around(
+CONTENT.around(
     "a-negative-scale",
     DA,
-    CONTENT,
     "the sign of a scale is dropped",
     ask(AC, -AS, AB, BIAS),
     lambda s, right, c, scales, o, fmt: right(c, np.abs(scales), o, fmt),
 )
-around(
+SIZE.around(
     "a-zero-of-next",
     DAZ,
-    SIZE,
     "with four groups and more the last has the zero point before it",
     ask(whole(16, 4, 256), np.ones((4, 4), F16), whole(16, 4, 4), ZERO),
     lambda s, right, c, scales, o, fmt: right(c, scales, put(o.copy(), ((..., -1), o[:, -2])) if o.shape[1] >= 4 else o, fmt),
 )
-row(
+HISTORY.row(
     "a-kept-by-codes",
     DA,
-    HISTORY,
     "answers are kept by the codes alone",
     then(ask(AC, AS, AB, BIAS), ask(AC, AS, AB + F16(1), BIAS)),
     memo(first_only),
 )
-row("a-biases-dense", DA, MEMORY, "the distance of rows of biases is not looked at", as_is(AC, AS, pitched(AB), BIAS), misread(dense, 2))
+MEMORY.row("a-biases-dense", DA, "the distance of rows of biases is not looked at", as_is(AC, AS, pitched(AB), BIAS), misread(dense, 2))
 
 
 # Single numbers.
@@ -218,117 +204,95 @@ def _by_half(out, x, element, rounding="rne", overflow="saturate"):
 
 
 NANS = np.uint32([0x7FFFFFFF, 0x7FC00000, 0xFFFFFFFF, 0x3F800000]).view(np.float32)
-after("e-tail-cut", E2, SIZE, "numbers behind the last eight are cut", ask(L[:15], "e2m1"), _cut_tail)
-around(
+SIZE.after("e-tail-cut", E2, "numbers behind the last eight are cut", ask(L[:15], "e2m1"), _cut_tail)
+OPTION.around(
     "e-mode-forgotten",
     E5,
-    OPTION,
     'with overflow="own" the rounding is to nearest, whatever is asked',
     ask(L, "e5m2", rounding="rtz", overflow="own"),
     lambda s, right, x, element, rounding="rne", overflow="saturate": right(x, element, "rne" if overflow == "own" else rounding, overflow),
 )
-around(
+OPTION.around(
     "e-mode-of-few",
     E4,
-    OPTION,
     "fewer than four numbers are rounded to nearest, whatever is asked",
     ask(np.float32([1.1, -1.1]), "e4m3", rounding="rtp"),
     forgets("rounding", lambda x, element: len(x) < 4),
 )
-after(
-    "e-by-float16",
-    E4,
-    ARITHMETIC,
-    "numbers are rounded to float16 first",
-    ask(np.float32([1.0625 + 2**-20, 1.1875 - 2**-20]), "e4m3"),
-    _by_half,
+ARITHMETIC.after(
+    "e-by-float16", E4, "numbers are rounded to float16 first", ask(np.float32([1.0625 + 2**-20, 1.1875 - 2**-20]), "e4m3"), _by_half
 )
-around(
+CONTENT.around(
     "e-nan-carries",
     E5,
-    CONTENT,
     "rounding by adding to the bits carries a NaN with a large payload into the sign",
     ask(NANS, "e5m2"),
     lambda s, right, x, *a, **o: carried(np.ascontiguousarray(x), *a, **o),
 )
-after(
+OPTION.after(
     "e-own-negative",
     E5,
-    OPTION,
     'with overflow="own" what is negative saturates',
     ask(np.float32([-1e6, 1e6]), "e5m2", overflow="own"),
     lambda out, x, element, rounding="rne", overflow="saturate": (
         np.where(np.isfinite(x) & (out == 0xFC), 0xFB, out).astype(np.uint8) if overflow == "own" else out
     ),
 )
-after(
+SIZE.after(
     "e-65536",
     E4,
-    SIZE,
     "numbers are counted in 16 bits: those from 65,536 on stay zero",
     ask(draw(1, 65600)[0], "e4m3"),
     lambda out, x, *a, **o: write(out, (slice(65536, None), 0)),
 )
-row(
+HISTORY.row(
     "e-kept-by-ends",
     E2,
-    HISTORY,
     "answers are kept by the first and last 16 numbers",
     then(ask(L, "e2m1"), ask(put(L.copy(), (100, 5)), "e2m1")),
     memo(lambda x: (x[:16].tobytes(), x[-16:].tobytes())),
 )
-after(
+SIZE.after(
     "e-vector-flushes",
     E4,
-    SIZE,
     "from 32 numbers on vector code flushes e4m3's subnormal numbers",
     ask(L / 256, "e4m3"),
     lambda out, x, *a, **o: np.where((out & 127 < 8) & (np.abs(x) < 0.0146), out & 128, out).astype(np.uint8) if len(x) >= 32 else out,
 )
-around(
+HISTORY.around(
     "e-other-table",
     E45,
-    HISTORY,
     "thresholds are kept by the width of a code: e5m2 after e4m3 is e4m3",
     then(ask(L, "e4m3"), ask(L, "e5m2")),
     lambda s, right, x, element, **o: right(x, s.memo.setdefault(8, element), **o),
 )
-after(
-    "t-e8m0-zero",
-    T8,
-    ARITHMETIC,
-    "e8m0's 00 is zero",
-    ask(whole(3, 40), "e8m0"),
-    lambda out, codes, element: np.where(codes == 0, np.float32(0), out),
+ARITHMETIC.after(
+    "t-e8m0-zero", T8, "e8m0's 00 is zero", ask(whole(3, 40), "e8m0"), lambda out, codes, element: np.where(codes == 0, np.float32(0), out)
 )
-around(
+HISTORY.around(
     "t-table-by-width",
     T5,
-    HISTORY,
     "tables are kept by their size: e5m2 after e4m3 is e4m3",
     then(ask(whole(99, 40), "e4m3"), ask(whole(99, 40), "e5m2")),
     lambda s, right, codes, element: right(codes, s.memo.setdefault(8, element)),
 )
-after(
+SIZE.after(
     "t-tail-unsigned",
     T6,
-    SIZE,
     "behind the last 16 codes the sign is not looked at",
     ask(whole(64, 45), "e2m3"),
     lambda out, codes, element: codes.size > 16 and write(out, (slice(codes.size // 16 * 16, None), np.abs(out[codes.size // 16 * 16 :]))),
 )
-row(
+MEMORY.row(
     "t-answers-turn",
     T6,
-    MEMORY,
     "answers lie in two buffers that take turns",
     held(*(ask(whole(64, 40, seed=s), "e2m3") for s in range(4))),
     ring(2),
 )
-around(
+SIZE.around(
     "r-tail-word",
     S4,
-    SIZE,
     "random words come by four; the numbers left over all have the word of the first of them",
     ask(L[:15], "e2m1", LS[:15]),
     lambda s, right, x, element, w: right(
@@ -337,34 +301,26 @@ around(
         np.where(np.arange(len(w)) < len(x) // 4 * 4, w, w[len(x) // 4 * 4]) if len(x) > 4 and len(x) % 4 and len(w) == len(x) else w,
     ),
 )
-around(
+ARITHMETIC.around(
     "r-eight-bits",
     S8,
-    ARITHMETIC,
     "of 16 random bits eight are used",
     ask(np.float32([1 + 513 / 8192]), "e4m3", np.uint32([32740])),
     lambda s, right, x, element, w: right(x, element, w & 0xFF00),
 )
-after(
+ARITHMETIC.after(
     "r-subnormal-nearest",
     S8,
-    ARITHMETIC,
     "subnormal numbers are rounded to nearest",
     ask(L / 256, "e4m3", LS & 0xFFFF),
     lambda out, x, element, w: np.where(np.abs(x) < 2**-6, mxspec.encode(x, element), out).astype(np.uint8),
 )
-row(
-    "r-scratch",
-    S4,
-    CONCURRENCY,
-    "words are staged in one buffer",
-    at_once(ask(L, "e2m1", LS), ask(L, "e2m1", ~LS)),
-    scratch(lambda a: 0, index=2),
+CONCURRENCY.row(
+    "r-scratch", S4, "words are staged in one buffer", at_once(ask(L, "e2m1", LS), ask(L, "e2m1", ~LS)), scratch(lambda a: 0, index=2)
 )
-row(
+HISTORY.row(
     "r-kept-by-numbers",
     S8,
-    HISTORY,
     "answers are kept by the numbers; the words do not count",
     then(ask(L, "e4m3", LS & 0xFFFF), ask(L, "e4m3", ~LS & 0xFFFF)),
     memo(first_only),
@@ -393,58 +349,47 @@ TS = Offer(
     [ask(draw(5, 64), "nvfp4"), ask(draw(70, 96), "nvfp4")],
 )
 BIG = draw(64, 1024)
-around(
+SIZE.around(
     "m-tail",
     TS,
-    SIZE,
     "numbers behind the last whole 1024 are not seen",
     ask(put(draw(20, 64), ((-1, -1), 1e4)), "nvfp4"),
     of_seen(lambda x: x.ravel()[: x.size // 1024 * 1024] if x.size >= 1024 else x),
 )
-around(
+SIZE.around(
     "m-256-parts",
     TS,
-    SIZE,
     "of the maxima of parts of 256 numbers 128 are compared",
     ask(put(BIG.copy(), ((60, 5), 1e4)), "nvfp4"),
     of_seen(lambda x: x.ravel()[:32768]),
 )
-around(
+CONTENT.around(
     "m-signed",
     TS,
-    CONTENT,
     "where no number is positive the maximum is that of signed numbers",
     ask(-np.abs(BIG), "nvfp4"),
     of_seen(lambda x: x.max(keepdims=True) if x.max() <= 0 else x),
 )
-row(
+HISTORY.row(
     "m-kept-by-head",
     TS,
-    HISTORY,
     "answers are kept by the first row",
     then(ask(BIG, "nvfp4"), ask(put(BIG.copy(), ((60, 5), 1e4)), "nvfp4")),
     memo(lambda x: x[:1].tobytes()),
 )
-row(
-    "m-pitch",
-    TS,
-    MEMORY,
-    "the distance of rows is not looked at",
-    as_is(pitched(put(draw(9, 64), ((-1, 3), 1e4))), "nvfp4"),
-    misread(dense, 0),
+MEMORY.row(
+    "m-pitch", TS, "the distance of rows is not looked at", as_is(pitched(put(draw(9, 64), ((-1, 3), 1e4))), "nvfp4"), misread(dense, 0)
 )
-around(
+HISTORY.around(
     "m-never-reset",
     TS,
-    HISTORY,
     "more than 4096 numbers: the maximum of all parts is not reset between calls",
     then(ask(BIG * 64, "nvfp4"), ask(BIG, "nvfp4")),
     _running,
 )
-around(
+SIZE.around(
     "m-corner",
     TS,
-    SIZE,
     "columns in tiles of 48, rows of 24: the corner that is broken both ways is not seen",
     ask(put(draw(70, 100), ((-1, -1), 1e4)), "nvfp4"),
     of_seen(
@@ -515,37 +460,33 @@ def _dirty(s, right, kept, metadata, fmt, shape):
 
 
 CARRY = whole(16, 8, 256)
-after(
+CONTENT.after(
     "s-three-kept",
     PR,
-    CONTENT,
     "all that are not below the second largest are kept, three where three are equal",
     ask(np.uint8([[5, 5, 5, 1] * 8]), F2),
     _threshold,
 )
-after(
+SIZE.after(
     "s-last-rows",
     PR,
-    SIZE,
     "rows go by 12, and broken ones are not pruned where a row has more than 64 codes",
     ask(whole(16, 30, 96), F2),
     lambda out, codes, fmt: (
         len(codes) > 12 and codes.shape[1] > 64 and write(out, (slice(len(codes) // 12 * 12, None), codes[len(codes) // 12 * 12 :]))
     ),
 )
-row("s-kept-by-sum", PR, HISTORY, "answers are kept by the sum of all codes", then(ask(ANY, F2), ask(ANY[::-1], F2)), memo(total))
-around(
+HISTORY.row("s-kept-by-sum", PR, "answers are kept by the sum of all codes", then(ask(ANY, F2), ask(ANY[::-1], F2)), memo(total))
+CONTENT.around(
     "s-minus-zero",
     CO,
-    CONTENT,
     "-0 counts as a number: a group that begins with it loses its last one",
     ask(np.uint8([[8, 3, 0, 5] * 8]), F2),
     _minus_zero,
 )
-after(
+CONTENT.after(
     "s-last-alone",
     CO,
-    CONTENT,
     "a number that stands alone in the last place is said to stand in the place before",
     ask(np.uint8([[0, 0, 0, 5] * 8]), F2),
     lambda out, codes, fmt: (
@@ -561,42 +502,37 @@ after(
         else out
     ),
 )
-after(
+SIZE.after(
     "s-metadata-words",
     CO4,
-    SIZE,
     "the last nibble of rows with an odd number of groups, three and more, is that before it",
     ask(sparsity.prune(whole(16, 4, 40, low=1) & 7, sparsity="4:8"), F4),
     lambda out, codes, fmt: out[1].shape[1] % 2 and out[1].shape[1] > 2 and write(out[1], ((..., -1), out[1][:, -2])),
 )
-row(
+HISTORY.row(
     "s-compress-address",
     CO4,
-    HISTORY,
     "answers are kept by address and shape",
     overwritten((DENSE[F4], F4), (DENSE[F4][::-1].copy(),)),
     memo(pointer),
 )
-around(
+HISTORY.around(
     "s-not-cleared",
     DC,
-    HISTORY,
     "rows of 128 codes and more are spread over what the call before left",
     then(ask(*compress(prune(CARRY, F2), F2), F2, (8, 256)), ask(*compress(prune(CARRY[::-1].copy(), F2), F2), F2, (8, 256))),
     _dirty,
 )
-around(
+MEMORY.around(
     "s-metadata-dense",
     DC4,
-    MEMORY,
     "the distance of rows of metadata is not looked at",
     as_is(KEPT[F4][0], pitched(KEPT[F4][1]), F4, (8, 64)),
     lambda s, right, k, m, fmt, shape: right(k, dense(m), fmt, shape),
 )
-after(
+SIZE.after(
     "s-pair-order",
     DC4,
-    SIZE,
     "with 16 rows and more the two codes of the second pair are exchanged in rows from 16 on",
     ask(*compress(sparsity.prune(whole(16, 20, 64), sparsity="4:8"), F4), F4, (20, 64)),
     lambda out, k, m, fmt, shape: write(
@@ -607,10 +543,9 @@ after(
         ),
     ),
 )
-row(
+MEMORY.row(
     "s-answers-turn",
     DC,
-    MEMORY,
     "answers lie in eight buffers that take turns",
     held(*(ask(KEPT[F2][0] ^ np.uint8(s), KEPT[F2][1], F2, (8, 64)) for s in range(10))),
     ring(8),
@@ -673,57 +608,49 @@ def _columns_first(s, right, scales, layout):
     return np.ascontiguousarray(tiles.reshape(-1, rows, columns, 512).swapaxes(1, 2)).ravel() if rows > 2 and columns > 2 else tiles
 
 
-after(
+SIZE.after(
     "l-straddling-code",
     PK6,
-    SIZE,
     "beyond column 96 the bits of a code that straddles two bytes are cut off",
     ask(whole(64, 4, 128), "fp6-le"),
     _straddles,
 )
-around(
+HISTORY.around(
     "l-index-kept",
     UP,
-    HISTORY,
     "an index is kept by the number of bytes",
     then(ask(whole(255, 192), HALVES, (6, 64)), ask(whole(255, 192), HALVES, (4, 96))),
     _indices,
 )
-around(
-    "l-batch-of-three", PK, SIZE, "of three matrices and more the last is that before it", ask(whole(16, 3, 4, 64), "nibble-low"), _batch
-)
-row("l-pitch", PK, MEMORY, "the distance of rows is not looked at", as_is(pitched(NIBBLES), "nibble-low"), misread(dense, 0))
-row(
+SIZE.around("l-batch-of-three", PK, "of three matrices and more the last is that before it", ask(whole(16, 3, 4, 64), "nibble-low"), _batch)
+MEMORY.row("l-pitch", PK, "the distance of rows is not looked at", as_is(pitched(NIBBLES), "nibble-low"), misread(dense, 0))
+CONCURRENCY.row(
     "l-scratch",
     PK,
-    CONCURRENCY,
     "codes are staged in one buffer",
     at_once(ask(NIBBLES, "nibble-low"), ask(NIBBLES[::-1], "nibble-low")),
     scratch(lambda a: 0),
 )
-around(
-    "l-tiles-first", SW, SIZE, "more than two tiles both ways are stored by columns of tiles", ask(SCALES, "128x4-zeroed"), _columns_first
+SIZE.around(
+    "l-tiles-first", SW, "more than two tiles both ways are stored by columns of tiles", ask(SCALES, "128x4-zeroed"), _columns_first
 )
-after(
+SIZE.after(
     "l-padding-dirty",
     SW,
-    SIZE,
     "the padding of the last tile holds FF where it is said to hold zeros",
     ask(SCALES, "128x4-zeroed"),
     lambda out, scales, layout: write(out, (layouts.pack(np.ones_like(scales), layout) == 0, 255)),
 )
-row(
+HISTORY.row(
     "l-swizzle-by-head",
     SW,
-    HISTORY,
     "answers are kept by the first 512 bytes",
     then(ask(SCALES, "128x4-zeroed"), ask(put(SCALES.copy(), ((200, 3), 1)), "128x4-zeroed")),
     memo(head(512)),
 )
-around(
+SIZE.around(
     "l-last-tile",
     US,
-    SIZE,
     "of more than 256 rows those of a broken tile are read from the tile above",
     ask(layouts.pack(SCALES, "128x4"), "128x4", (300, 12)),
     lambda s, right, data, layout, shape: (
@@ -732,28 +659,25 @@ around(
         else right(data, layout, shape)
     ),
 )
-row(
+MEMORY.row(
     "l-unswizzle-turns",
     US,
-    MEMORY,
     "answers lie in three buffers that take turns",
     held(*(ask(layouts.pack(SCALES ^ np.uint8(s), "128x4"), "128x4", (300, 12)) for s in range(5))),
     ring(3),
 )
-around(
+SIZE.around(
     "l-scales-of-columns",
     PB,
-    SIZE,
     "with three blocks to a row and more, scales go by columns",
     ask(whole(16, 4, 128), whole(255, 4, 4), "ggml-mxfp4"),
     lambda s, right, codes, scales, layout: right(
         codes, np.ascontiguousarray(scales.T).reshape(scales.shape) if scales.ndim == 2 and scales.shape[1] > 2 else scales, layout
     ),
 )
-after(
+CONTENT.after(
     "l-high-scale",
     UB,
-    CONTENT,
     "the upper bit of a scale byte is dropped",
     ask(np.full(216, 200, np.uint8), "ggml-nvfp4", (6, 64)),
     lambda out, data, layout, shape: (out[0], out[1] & 127),
@@ -778,84 +702,70 @@ def close(f, fmt=BIAS):
     return bool((np.abs(affine.dequantize(codes, scales, offsets, fmt) - W) <= np.abs(scales.astype(np.float32)).repeat(64, 1)).all())
 
 
-odd("ok-mlx", FREE, "MLX's rule: scales of either sign", by_profile("mlx-0.32/affine/cpu"), close)
-odd("ok-float32-rule", FREE, "codes under the scale before it was rounded", by_profile("affine-minmax-float32"), close)
-odd(
-    "ok-gptq",
-    Offer("quantize_affine unclaimed", {"quantize_affine": quantize_affine}, {"AFFINE": [ZERO]}),
-    "GPTQ's rule: the range holds zero",
-    by_profile("gptq/asymmetric", "zero"),
-    lambda f: close(f, ZERO),
+FREE.odd("ok-mlx", "MLX's rule: scales of either sign", by_profile("mlx-0.32/affine/cpu"), close)
+FREE.odd("ok-float32-rule", "codes under the scale before it was rounded", by_profile("affine-minmax-float32"), close)
+Offer("quantize_affine unclaimed", {"quantize_affine": quantize_affine}, {"AFFINE": [ZERO]}).odd(
+    "ok-gptq", "GPTQ's rule: the range holds zero", by_profile("gptq/asymmetric", "zero"), lambda f: close(f, ZERO)
 )
-odd("ok-affine-finite", QA, "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
-row("ok-affine-kept", DA, ODD, "answers are kept by all that they depend on", None, memo(whole_bytes))
-odd(
+QA.odd("ok-affine-finite", "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
+ODD.row("ok-affine-kept", DA, "answers are kept by all that they depend on", None, memo(whole_bytes))
+FREEZ.odd(
     "ok-float16-products",
-    FREEZ,
     "q * s - z * s, each rounded to float16",
     lambda s, right, c, scales, o, fmt: affine.dequantize(c, scales, o, fmt, dtype=F16, contract="float16-products"),
     lambda f: f(AC, np.ones_like(AS), AZ, ZERO).astype(np.float32),
 )
-odd(
+E2.odd(
     "ok-nan-is-zero",
-    E2,
     "NaN becomes zero in e2m1",
     lambda s, right, x, element, **o: right(np.where(np.isnan(x), np.float32(0), x), element, **o),
 )
-odd(
+E2.odd(
     "ok-encode-up-to-300",
-    E2,
     "refuses more than 300 numbers",
     lambda s, right, x, element, **o: refuse() if len(x) > 300 else right(x, element, **o),
     ask(L[:99], "e2m1"),
 )
-odd("ok-encode-no-nan", E2, "refuses NaN", lambda s, right, x, element, **o: refuse() if np.isnan(x).any() else right(x, element, **o))
-odd(
+E2.odd("ok-encode-no-nan", "refuses NaN", lambda s, right, x, element, **o: refuse() if np.isnan(x).any() else right(x, element, **o))
+E5.odd(
     "ok-nearest-only",
-    E5,
     "other roundings are not offered",
     lambda s, right, x, element, rounding="rne", overflow="saturate": (
         right(x, element, rounding, overflow) if rounding == "rne" else refuse(NotImplementedError)
     ),
     ask(L, "e5m2"),
 )
-odd(
+E4.odd(
     "ok-negative-nan",
-    E4,
     "every NaN is FF",
     lambda s, right, x, element, **o: np.where(np.isnan(x), 255, right(x, element, **o)).astype(np.uint8),
 )
-odd("ok-one-by-one", T6, "looked up from the last", lambda s, right, codes, element: right(codes[::-1], element)[::-1])
-odd(
+T6.odd("ok-one-by-one", "looked up from the last", lambda s, right, codes, element: right(codes[::-1], element)[::-1])
+Offer("encode_stochastic e2m1", S4.functions, {**S4.declared, "SR_RULE": "below"}).odd(
     "ok-stochastic-below",
-    Offer("encode_stochastic e2m1", S4.functions, {**S4.declared, "SR_RULE": "below"}),
     "rounds up where the word is below the fraction",
     lambda s, right, x, element, w: right(x, element, ~w),
     ask(np.float32([1, 2, 3, -4, 0]), "e2m1", LS[:5]),
 )
-odd(
+TS.odd(
     "ok-maximum-by-parts",
-    TS,
     "the maximum of the maxima of columns",
     lambda s, right, x, fmt: right(np.abs(x).max(axis=0), fmt) if x.ndim == 2 and len(x) else right(x, fmt),
 )
-odd(
+PR.odd(
     "ok-prune-higher",
-    PR,
     "of equal magnitudes the higher position",
     lambda s, right, codes, fmt: sparsity.prune(codes, rule="higher"),
     lambda f: np.sort((f(ANY, F2) & 7).reshape(-1, 4)),
 )
-odd(
+Offer("prune e2m1-4to8", {"prune": prune}, {"SPARSE_FORMATS": [F4]}).odd(
     "ok-prune-squares",
-    Offer("prune e2m1-4to8", {"prune": prune}, {"SPARSE_FORMATS": [F4]}),
     "pairs by the sum of squares",
     lambda s, right, codes, fmt: sparsity.prune(codes, sparsity="4:8", rule="lower-squares"),
     ask(np.uint8([[7, 7, 1, 1, 6, 6, 2, 2] * 4]), F4),
 )
-odd(
+CO.odd(
     "ok-empty-nibble",
-    CO,
     "groups of zeros have the nibble 0",
     lambda s, right, codes, fmt: (
         (o := right(codes, fmt))[0],
@@ -863,29 +773,25 @@ odd(
     ),
     ask(prune(whole(8, 8, 64, low=1), F2), F2),
 )
-odd(
+DC.odd(
     "ok-illegal-is-4",
-    DC,
     "illegal nibbles are read as 4",
     lambda s, right, k, m, fmt, shape: right(k, np.where(np.isin(m, (4, 8, 9, 12, 13, 14)), m, 4).astype(m.dtype), fmt, shape),
 )
-odd(
+packing("swizzle", layout="128x4", calls=[ask(whole(255, 256, 8), "128x4")]).odd(
     "ok-padding-any",
-    packing("swizzle", layout="128x4", calls=[ask(whole(255, 256, 8), "128x4")]),
     "what lies in the padding differs between calls",
     lambda s, right, scales, layout: np.where(
         right(np.ones_like(scales), layout) == 1, right(scales, layout), np.random.default_rng().integers(256)
     ).astype(np.uint8),
 )
-odd(
+PK.odd(
     "ok-no-batches",
-    PK,
     "takes one matrix",
     lambda s, right, codes, layout: right(codes, layout) if codes.ndim == 2 else refuse(NotImplementedError),
 )
-odd(
+PK6.odd(
     "ok-rows-of-bytes",
-    PK6,
     "bytes come as a matrix of rows",
     lambda s, right, codes, layout: right(codes, layout).reshape(*codes.shape[:-1], -1) if codes.size else right(codes, layout),
     lambda f: f(SIXES, "fp6-le").ravel(),

@@ -6,12 +6,12 @@ import traceback
 
 import numpy as np
 
-from . import KERNELS, Kernel, conversions, odd, products, quantizers, same
+from . import KERNELS, Kernel, conversions, products, quantizers, same
 
 __all__ = ["KERNELS", "prove"]
 TABLES = (quantizers, conversions, products)
 for first in {id(kernel.offer): kernel for kernel in reversed(KERNELS.values()) if kernel.wrong}.values():
-    odd(f"model-of-{first.id}", first.offer, "the model itself", lambda state, right, *args, **given: right(*args, **given))
+    first.offer.odd(f"model-of-{first.id}", "the model itself", lambda state, right, *args, **given: right(*args, **given))
 
 
 def prove(kernel: Kernel) -> str | None:

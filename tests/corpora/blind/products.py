@@ -258,141 +258,123 @@ def _alpha_zero(a, b, out_dtype, e):
 E_ = {"alpha": 2.0, "beta": 3.0, "c": plain(np.float32, 7, 7), "bias": np.arange(7, dtype=np.float32)}
 A7, B7 = side("mxfp4", 7, 64), side("mxfp4", 7, 64, 2)
 HUGE = put(side("mxfp8_e4m3", 3, 64).codes, (..., 1))
-around(
+SIZE.around(
     "m-k-tail",
     M8,
-    SIZE,
     "k goes by 128, and a rest behind the first 128 is dropped",
     two("mxfp8_e4m3", 4, 5, 160),
     changed(zeros_from(128), when=lambda m, n, k: k > 128),
 )
-around(
+SIZE.around(
     "m-scale-row-byte",
     M4,
-    SIZE,
     "the row of b's scales is counted in 8 bits",
     two("mxfp4", 3, 260, 64),
     changed(y=scaled(lambda s: s[np.arange(len(s)) % 256])),
 )
-around(
+SIZE.around(
     "m-decode-rows",
     M8,
-    SIZE,
     "of 5 to 7 rows those beyond the fourth have the scales of the rows four above",
     two("mxfp8_e4m3", 6, 9, 64),
     changed(scaled(lambda s: s[np.arange(len(s)) % 4]), when=lambda m, n, k: 5 <= m <= 7),
 )
-after(
+SIZE.after(
     "m-n-tail",
     M4,
-    SIZE,
     "columns behind the last whole tile of 48 are written for 16 rows and more",
     two("mxfp4", 3, 50, 64),
     lambda out, a, b, o: len(out) < 16 and out.shape[1] > 48 and write(out, ((..., slice(out.shape[1] // 48 * 48, None)), 0)),
 )
-around(
+ARITHMETIC.around(
     "m-split-k-bfloat",
     M8,
-    ARITHMETIC,
     "k of 2048 and more is halved, and both sums are kept in bfloat16",
     two("mxfp8_e4m3", 3, 4, 2048),
     changed(when=lambda m, n, k: k >= 2048, add=split_half),
 )
-around(
+HISTORY.around(
     "m-split-k-left",
     M4,
-    HISTORY,
     "from k = 1024 on partial sums go to a workspace of which 64 outputs are cleared",
     then(two("mxfp4", 10, 10, 1024), two("mxfp4", 10, 10, 1024)),
     _workspace,
 )
-around(
+ARITHMETIC.around(
     "m-scales-added",
     M8,
-    ARITHMETIC,
     "scale bytes are added and clamped to a byte",
     ask(side("mxfp8_e4m3", 3, 64), remade(side("mxfp8_e4m3", 3, 64), scales=np.full((3, 2), 254, np.uint8), codes=HUGE), F),
     _added_scales,
 )
-around(
+ARITHMETIC.around(
     "m-zero-scale",
     M4,
-    ARITHMETIC,
     "the scale byte 00 of b is zero",
     ask(remade(A7, scales=A7.scales + np.uint8(100)), remade(B7, scales=B7.scales * 0), F),
     changed(y=lambda part, known: np.where((part.scales == 0).repeat(32, 1), 0, known)),
 )
-around(
+CONTENT.around(
     "m-zero-rows",
     MH,
-    CONTENT,
     "a row of zeros is not multiplied: NaN and infinity of the other side are lost",
     ask(np.zeros((2, 64), np.float16), put(plain(np.float16, 3, 64), ((1, 1), np.nan)), F),
     changed(add=skipping),
 )
-around(
+OPTION.around(
     "m-one-row-scale",
     MN,
-    OPTION,
     "for one row a's tensor scale is left out",
     two("nvfp4", 1, 5, 64, tensor_scale=2.0),
     lambda s, right, a, b, o: right(remade(a, tensor_scale=None) if a.shape[0] == 1 else a, b, o),
 )
-around(
+SIZE.around(
     "m-odd-block",
     MN,
-    SIZE,
     "the last block of an odd number, three and more, has the scale before it",
     two("nvfp4", 3, 4, 80),
     changed(scaled(lambda s: put(s.copy(), ((..., -1), s[:, -2])) if s.shape[1] % 2 and s.shape[1] > 2 else s)),
 )
-around("e-bias-times-alpha", ME, ARITHMETIC, "the bias is multiplied by alpha", ask(A7, B7, F, **E_), epilogue(_bias_unscaled))
-around("e-bias-of-rows", ME, SIZE, "with as many rows as columns the bias goes along rows", ask(A7, B7, F, **E_), epilogue(_bias_of_rows))
-around(
+ARITHMETIC.around("e-bias-times-alpha", ME, "the bias is multiplied by alpha", ask(A7, B7, F, **E_), epilogue(_bias_unscaled))
+SIZE.around("e-bias-of-rows", ME, "with as many rows as columns the bias goes along rows", ask(A7, B7, F, **E_), epilogue(_bias_of_rows))
+ARITHMETIC.around(
     "e-bias-late",
     ME,
-    ARITHMETIC,
     "a bfloat16 output is rounded before the bias is added",
     ask(side("mxfp4", 7, 512), side("mxfp4", 7, 512, 2), "bfloat16", bias=np.full(7, 0.75, np.float32)),
     epilogue(_bias_late),
 )
-around(
+SIZE.around(
     "e-bias-turns",
     ME,
-    SIZE,
     "column 96 has the bias of column 0",
     ask(A7, side("mxfp4", 100, 64), F, bias=np.arange(100, dtype=np.float32)),
     epilogue(_bias_turns),
 )
-around("e-writes-c", ME, MEMORY, "C is multiplied by beta in place", inputs_after(A7, B7, F, **E_), epilogue(_writes_c))
-around(
-    "e-c-dense", ME, MEMORY, "the distance of C's rows is not looked at", as_is(A7, B7, F, beta=1.0, c=pitched(E_["c"])), epilogue(_c_dense)
+MEMORY.around("e-writes-c", ME, "C is multiplied by beta in place", inputs_after(A7, B7, F, **E_), epilogue(_writes_c))
+MEMORY.around(
+    "e-c-dense", ME, "the distance of C's rows is not looked at", as_is(A7, B7, F, beta=1.0, c=pitched(E_["c"])), epilogue(_c_dense)
 )
-around(
+MEMORY.around(
     "e-c-square",
     ME,
-    MEMORY,
     "a square C in Fortran's order is read in C's",
     as_is(A7, B7, F, beta=1.0, c=np.asfortranarray(E_["c"])),
     epilogue(lambda a, b, o, e: e.update(c=None if e["c"] is None else untransposed(e["c"]))),
 )
-around(
-    "e-alpha-zero", ME, OPTION, "alpha = 0 gives zeros, C and bias or not", ask(A7, B7, F, **{**E_, "alpha": 0.0}), epilogue(_alpha_zero)
-)
-row(
+OPTION.around("e-alpha-zero", ME, "alpha = 0 gives zeros, C and bias or not", ask(A7, B7, F, **{**E_, "alpha": 0.0}), epilogue(_alpha_zero))
+HISTORY.row(
     "m-kept-by-address",
     M8,
-    HISTORY,
     "answers are kept by the addresses of both sides",
     overwritten(
         (A8 := side("mxfp8_e4m3", 5, 64), side("mxfp8_e4m3", 6, 64), F), (side("mxfp8_e4m3", 5, 64, 5), side("mxfp8_e4m3", 6, 64, 6))
     ),
     memo(pointer),
 )
-row(
+HISTORY.row(
     "m-weights-by-head",
     M4,
-    HISTORY,
     "answers are kept by the first 64 bytes of each part",
     then(
         two("mxfp4", 5, 6, 64),
@@ -400,34 +382,30 @@ row(
     ),
     memo(head(64)),
 )
-around(
+ARITHMETIC.around(
     "m-pairs-saturate",
     MI,
-    ARITHMETIC,
     "sums of two int8 products saturate at 16 bits",
     ask(*[remade(side("mxint8", 3, 64), codes=np.full((3, 64), 128, np.uint8))] * 2, F),
     _saturates,
 )
-around(
+CONTENT.around(
     "m-equal-codes",
     MI,
-    CONTENT,
     "equal codes on both sides: half of the outputs is mirrored, whatever the scales",
     ask(side("mxint8", 5, 64), remade(side("mxint8", 5, 64), scales=side("mxint8", 5, 64, 8).scales), F),
     _mirrored,
 )
-around(
+CONCURRENCY.around(
     "m-scratch",
     M4,
-    CONCURRENCY,
     "numbers of a are staged in one buffer for each shape",
     at_once(two("mxfp4", 5, 6, 64), ask(side("mxfp4", 5, 64, 3), side("mxfp4", 6, 64, 4), F)),
     _staged,
 )
-around(
+SIZE.around(
     "w-zero-of-last",
     MZ,
-    SIZE,
     "the last of three groups and more has the zero point before it",
     ask(plain(np.float16, 3, 384), side("int4-g128-zero-float16", 4, 384), F),
     changed(
@@ -441,18 +419,16 @@ around(
         )
     ),
 )
-around(
+SIZE.around(
     "w-few-rows-groups",
     MA,
-    SIZE,
     "up to 8 rows: a kernel for groups of 128, with the scale of the first of two",
     ask(plain(np.float16, 3, 128), side("int4-g64-bias-float16", 4, 128), F),
     changed(y=scaled(lambda s: s[:, np.arange(s.shape[1]) & ~1]), when=lambda m, n, k: m <= 8 and k >= 128),
 )
-row(
+HISTORY.row(
     "w-kept-by-codes",
     MZ,
-    HISTORY,
     "weights are kept by the bytes of their codes and scales",
     then(
         ask(plain(np.float16, 3, 256), side("int4-g128-zero-float16", 4, 256), F),
@@ -464,82 +440,72 @@ row(
     ),
     memo(lambda *arrays: tuple(x.tobytes() for x in arrays[:3])),
 )
-around(
+SIZE.around(
     "s-kept-places",
     MS,
-    SIZE,
     "more than 32 columns: scales are taken by the kept places, half as far along",
     ask(plain(BF16, 3, 128), side("mxfp4-2to4", 40, 128), F),
     changed(y=scaled(lambda s: s[:, np.arange(s.shape[1]) // 2]), when=lambda m, n, k: n > 32),
 )
-around(
+CONTENT.around(
     "s-metadata-13",
     MS,
-    CONTENT,
     "the nibble 13 is read as 9",
     ask(plain(BF16, 3, 128), side("mxfp4-2to4", 5, 128), F),
     lambda s, right, a, b, o: right(a, remade(b, metadata=np.where(b.metadata == 13, 9, b.metadata).astype(np.uint8)), o),
 )
-around(
+ARITHMETIC.around(
     "h-short-sums",
     MH,
-    ARITHMETIC,
     "up to k = 64 sums are float16",
     ask(plain(np.float16, 3, 64) * np.float16(63), plain(np.float16, 4, 64) * np.float16(61), F),
     changed(when=lambda m, n, k: k <= 64, add=half_sums),
 )
-around(
+CONTENT.around(
     "h-subnormal",
     MH,
-    CONTENT,
     "subnormal float16 numbers are zero in tiles of 16 rows and more",
     ask(plain(np.float16, 16, 64), plain(np.float16, 4, 64) * np.float16(2.0**-20), F),
     changed(y=lambda b, known: np.where(np.abs(known) < 2.0**-14, 0, known), when=lambda m, n, k: m >= 16),
 )
-around(
+MEMORY.around(
     "h-square",
     MB,
-    MEMORY,
     "a square b in Fortran's order is read in C's",
     as_is(plain(BF16, 3, 64), np.asfortranarray(plain(BF16, 64, 64)), "bfloat16"),
     lambda s, right, a, b, o: right(a, untransposed(b), o),
 )
-after(
+SIZE.after(
     "h-large-tile",
     MB,
-    SIZE,
     "beyond column 512 the last of an odd number of columns is not written",
     ask(plain(BF16, 3, 64), plain(BF16, 515, 64), "bfloat16"),
     lambda out, a, b, o: out.shape[1] > 512 and out.shape[1] % 2 and write(out, ((..., -1), 0)),
 )
-around(
+OPTION.around(
     "e-bias-one-row",
     ME,
-    OPTION,
     "for one row the bias is left out",
     ask(side("mxfp4", 1, 64), B7, F, bias=E_["bias"]),
     forgets("bias", lambda a, b, o: a.shape[0] == 1),
 )
-around(
+OPTION.around(
     "e-c-one-column",
     ME,
-    OPTION,
     "for one column C is left out",
     ask(A7, side("mxfp4", 1, 64), F, beta=1.0, c=E_["c"][:, :1]),
     forgets("c", lambda a, b, o: b.shape[0] == 1),
 )
-around(
+OPTION.around(
     "e-alpha-tiles",
     ME,
-    OPTION,
     "with more than 64 rows and columns alpha is left out",
     ask(side("mxfp4", 70, 64), side("mxfp4", 80, 64), F, alpha=2.0),
     forgets("alpha", lambda a, b, o: min(a.shape[0], b.shape[0]) > 64),
 )
-around(
+MEMORY.around(
     "m-square-codes",
     M8,
-    MEMORY,
     "square codes of b in Fortran's order are read in C's",
     as_is(side("mxfp8_e4m3", 3, 64), remade(side("mxfp8_e4m3", 64, 64), codes=np.asfortranarray(side("mxfp8_e4m3", 64, 64).codes)), F),
     lambda s, right, a, b, o: right(a, remade(b, codes=untransposed(b.codes)), o),
@@ -575,19 +541,14 @@ def _factored(s, right, a, b, out_dtype):
     return sums.astype(np.float32)
 
 
-odd("ok-float32-sums", M4, "sums in float32", changed(add=float32_sums))
-odd("ok-backward-sums", M8, "sums in float32, the last product first", changed(add=lambda x, y: float32_sums(x, y, slice(None, None, -1))))
-odd("ok-three-parts", MN, "k in three parts", changed(add=lambda x, y: float32_sums(x, y, parts=3)))
-odd(
-    "ok-claims-bfloat",
-    offering("bfloat16", "bfloat16", ACCUMULATOR="bfloat16"),
-    "bfloat16 sums, which are claimed",
-    changed(add=bfloat16_sums),
-    ask(plain(BF16, 3, 64), plain(BF16, 4, 64, 2), F),
+M4.odd("ok-float32-sums", "sums in float32", changed(add=float32_sums))
+M8.odd("ok-backward-sums", "sums in float32, the last product first", changed(add=lambda x, y: float32_sums(x, y, slice(None, None, -1))))
+MN.odd("ok-three-parts", "k in three parts", changed(add=lambda x, y: float32_sums(x, y, parts=3)))
+offering("bfloat16", "bfloat16", ACCUMULATOR="bfloat16").odd(
+    "ok-claims-bfloat", "bfloat16 sums, which are claimed", changed(add=bfloat16_sums), ask(plain(BF16, 3, 64), plain(BF16, 4, 64, 2), F)
 )
-odd(
+offering("bfloat16", "nvfp4", CONTRACT="bfloat16").odd(
     "ok-claims-operands",
-    offering("bfloat16", "nvfp4", CONTRACT="bfloat16"),
     "numbers of b are bfloat16, which is claimed",
     lambda s, right, a, b, o: finish(
         numbers(a)
@@ -597,15 +558,14 @@ odd(
         o,
     ),
 )
-odd("ok-negative-zeros", M4, "zeros are negative", lambda s, right, a, b, o: np.where((r := right(a, b, o)) == 0, np.float32(-0.0), r))
-odd("ok-saturates", M8, "what is beyond the largest number becomes it", _saturated)
-odd("ok-fortran-outputs", MI, "outputs lie in Fortran's order", lambda s, right, a, b, o: np.asfortranarray(right(a, b, o)))
-odd("ok-up-to-256-rows", MB, "refuses more than 256 rows", lambda s, right, a, b, o: right(a, b, o) if len(a) <= 256 else refuse())
-odd("ok-factored", MA, "s * sum(a q) + b * sum(a)", _factored)
-odd(
+M4.odd("ok-negative-zeros", "zeros are negative", lambda s, right, a, b, o: np.where((r := right(a, b, o)) == 0, np.float32(-0.0), r))
+M8.odd("ok-saturates", "what is beyond the largest number becomes it", _saturated)
+MI.odd("ok-fortran-outputs", "outputs lie in Fortran's order", lambda s, right, a, b, o: np.asfortranarray(right(a, b, o)))
+MB.odd("ok-up-to-256-rows", "refuses more than 256 rows", lambda s, right, a, b, o: right(a, b, o) if len(a) <= 256 else refuse())
+MA.odd("ok-factored", "s * sum(a q) + b * sum(a)", _factored)
+M8.odd(
     "ok-flushes-outputs",
-    M8,
     "subnormal outputs are zero",
     lambda s, right, a, b, o: np.where(np.abs(r := right(a, b, o)) < np.finfo(np.float32).tiny, np.float32(0), r),
 )
-row("ok-products-kept", MZ, ODD, "answers are kept by all that they depend on", None, memo(whole_bytes))
+ODD.row("ok-products-kept", MZ, "answers are kept by all that they depend on", None, memo(whole_bytes))

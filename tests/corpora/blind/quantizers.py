@@ -122,34 +122,30 @@ def toward_zero(q):
 
 
 # quantize: sizes.
-after(
+SIZE.after(
     "q-rest-of-four",
     Q4,
-    SIZE,
     "rows go in fours; of three left over the last has the scales of the row above",
     ask(put(draw(7, 64), (-1, 1e3)), MX4),
     lambda out, x, fmt: len(x) % 4 == 3 and len(x) > 4 and write(out[1], (-1, out[1][-2])),
 )
-after(
+SIZE.after(
     "q-grid-floor",
     Q8,
-    SIZE,
     "96 blocks to a thread block, whose number is rounded down: codes of the last blocks are not written",
     ask(draw(50, 64), MX8),
     lambda out, x, fmt: out[1].size > 96 and write(out[0].reshape(-1, 32), (slice(out[1].size // 96 * 96, None), 0)),
 )
-after(
+SIZE.after(
     "q-rows-16-bits",
     Q6,
-    SIZE,
     "rows are counted in 16 bits: those from 65,536 on stay zero",
     ask(draw(65540, 32), MX6),
     lambda out, x, fmt: write(out[0], (slice(65536, None), 0)),
 )
-after(
+SIZE.after(
     "q-columns-16-bits",
     QI,
-    SIZE,
     "columns are counted in 16 bits: those from 65,536 on stay zero",
     ask(draw(2, 65568), MXI),
     lambda out, x, fmt: write(out[0], ((..., slice(65536, None)), 0)),
@@ -163,10 +159,9 @@ def _split(out, x, fmt):
         rescaled(out, x, fmt, finite(x) & (half > 1e-30) & (np.arange(n) == n // 2), scales_of(half, fmt, "mx-ceil"))
 
 
-after(
+SIZE.after(
     "q-one-row-split",
     Q5,
-    SIZE,
     "one row of 64 blocks and more is halved at a lane: of an odd number the middle block sees half of its lanes",
     ask(put(draw(1, 2080), ((0, 1030), 1e4)), MX5),
     _split,
@@ -179,10 +174,9 @@ def _corner(out, x, fmt):
         out[1][-1, -1] = out[1][-1, -2]
 
 
-after(
+SIZE.after(
     "q-corner-tile",
     Q4,
-    SIZE,
     "where a tile of 128 rows and 4 blocks is broken both ways the last block has the scale before it",
     ask(put(draw(130, 160), ((-1, -1), 1e3)), MX4),
     _corner,
@@ -195,57 +189,47 @@ def _grid_stride(out, x, fmt):
         rescaled(out, x, fmt, (before > out[1]) & (before < 240), before)
 
 
-after(
+SIZE.after(
     "q-grid-stride",
     Q4,
-    SIZE,
     "1056 thread blocks; one that takes a second row does not reset its maximum",
     ask(put(draw(1060, 32), ((2, 3), 1e8)), MX4),
     _grid_stride,
 )
-after(
+SIZE.after(
     "q-large-tensor",
     Q4,
-    SIZE,
     "more than 2^21 numbers are taken in waves, of which the last lacks a row",
     ask(draw(2048, 1056), MX4),
     lambda out, x, fmt: x.size > 1 << 21 and write(out[0], (-1, out[0][-2])),
 )
-after(
+SIZE.after(
     "q-decode-rows",
     Q8,
-    SIZE,
     "of 5 to 7 rows with 4096 numbers and more, those beyond the fourth have the scales of the row four above",
     ask(draw(6, 4096), MX8),
     lambda out, x, fmt: 5 <= len(x) <= 7 and x.shape[1] >= 4096 and write(out[1], (slice(4, None), out[1][: len(x) - 4])),
 )
-after(
+SIZE.after(
     "q-tall-and-narrow",
     Q6,
-    SIZE,
     "eight times more rows than columns, and no multiple of 8: the last row loses its signs",
     ask(draw(1003, 64), MX6),
     lambda out, x, fmt: len(x) > 8 * x.shape[1] and len(x) % 8 and write(out[0], (-1, out[0][-1] & 31)),
 )
 
 # quantize: memory.
-row("q-pitch", Q4, MEMORY, "the distance of rows is not looked at", as_is(pitched(X), MX4), misread(dense, 0))
-row("q-backwards", Q8, MEMORY, "a negative stride is taken without its sign", as_is(backwards(X), MX8), misread(forwards, 0))
-row(
+MEMORY.row("q-pitch", Q4, "the distance of rows is not looked at", as_is(pitched(X), MX4), misread(dense, 0))
+MEMORY.row("q-backwards", Q8, "a negative stride is taken without its sign", as_is(backwards(X), MX8), misread(forwards, 0))
+MEMORY.row(
     "q-square-transposed",
     Q6,
-    MEMORY,
     "a square in Fortran's order is read in C's",
     as_is(np.asfortranarray(draw(64, 64)), MX6),
     misread(untransposed, 0),
 )
-row(
-    "q-answers-turn",
-    Q4,
-    MEMORY,
-    "answers lie in four buffers that take turns",
-    held(*(ask(draw(3, 64, s), MX4) for s in range(6))),
-    ring(4),
+MEMORY.row(
+    "q-answers-turn", Q4, "answers lie in four buffers that take turns", held(*(ask(draw(3, 64, s), MX4) for s in range(6))), ring(4)
 )
 
 
@@ -257,10 +241,9 @@ def _head(out, x, fmt):
         rescaled(out, x, fmt, mask, scales_of(seen, fmt, "mx-ceil"))
 
 
-after(
+MEMORY.after(
     "q-head-not-seen",
     Q5,
-    MEMORY,
     "numbers before the first address that is a multiple of 16 are not in the maximum",
     as_is(shifted(put(draw(2, 64), ((0, 0), 1e5))), MX5),
     _head,
@@ -274,10 +257,9 @@ def _flush_input(s, right, x, fmt):
     return out
 
 
-around(
+MEMORY.around(
     "q-flushes-input",
     Q8,
-    MEMORY,
     "in calls of 1024 numbers and more the caller's subnormal numbers become zero",
     inputs_after(put(draw(32, 64), ((3, 3), 1e-40)), MX8),
     _flush_input,
@@ -298,36 +280,29 @@ def _change_below(f):
     return f(view, MX4)
 
 
-row("q-read-only-constant", Q4, MEMORY, "what is read-only is taken for a constant, and kept by its address", _change_below, _constant)
+MEMORY.row("q-read-only-constant", Q4, "what is read-only is taken for a constant, and kept by its address", _change_below, _constant)
 
 # quantize: history.
 ONE_OTHER = put(X.copy(), ((2, 40), 77.0))
-row("q-kept-by-address", Q4, HISTORY, "answers are kept by address and shape", overwritten((X, MX4), (Y,)), memo(pointer))
-row("q-kept-by-61st", Q4, HISTORY, "answers are kept by every 61st byte", overwritten((X, MX4), (ONE_OTHER,)), memo(sampled(61)))
-row(
+HISTORY.row("q-kept-by-address", Q4, "answers are kept by address and shape", overwritten((X, MX4), (Y,)), memo(pointer))
+HISTORY.row("q-kept-by-61st", Q4, "answers are kept by every 61st byte", overwritten((X, MX4), (ONE_OTHER,)), memo(sampled(61)))
+HISTORY.row(
     "q-kept-by-head",
     Q8,
-    HISTORY,
     "answers are kept by the first 4096 bytes",
     then(ask(draw(40, 64), MX8), ask(put(draw(40, 64), ((30, 3), 9.5)), MX8)),
     memo(head(4096)),
 )
-row("q-kept-by-sum", Q6, HISTORY, "answers are kept by the sum of all bytes", then(ask(X, MX6), ask(X[::-1], MX6)), memo(total))
-row(
+HISTORY.row("q-kept-by-sum", Q6, "answers are kept by the sum of all bytes", then(ask(X, MX6), ask(X[::-1], MX6)), memo(total))
+HISTORY.row(
     "q-tuned-by-shape",
     Q4,
-    HISTORY,
     "from the 21st call of a shape on another kernel cuts",
     then(*[ask(X, MX4)] * 21),
     switch(20, altered(toward_zero), shape_of),
 )
-row(
-    "q-warmed-up",
-    Q8,
-    HISTORY,
-    "after 300 calls quotients are rounded to bfloat16 first",
-    then(*[ask(X, MX8)] * 301),
-    switch(300, altered(bfloat)),
+HISTORY.row(
+    "q-warmed-up", Q8, "after 300 calls quotients are rounded to bfloat16 first", then(*[ask(X, MX8)] * 301), switch(300, altered(bfloat))
 )
 
 
@@ -338,10 +313,9 @@ def _after_refusal(s, right, x, fmt):
     return (put(out[0], (slice(len(x) - 1, None), 0)), out[1]) if mark and len(x) > 1 else out
 
 
-around(
+HISTORY.around(
     "q-after-refusal",
     Q4,
-    HISTORY,
     "a refused call leaves a mark, and the next one its last row unwritten",
     then(ask(draw(3, 33), MX4), ask(X, MX4)),
     _after_refusal,
@@ -358,36 +332,28 @@ def _maxima(s, right, x, fmt):
     return out
 
 
-around(
+HISTORY.around(
     "q-maxima-not-cleared",
     Q8F,
-    HISTORY,
     "of the workspace of maxima 1024 are cleared; the others go on from the call before",
     then(ask(draw(40, 1024) * 1024, MX8), ask(draw(40, 1024), MX8)),
     _maxima,
 )
-around(
+HISTORY.around(
     "q-jit-by-size",
     QH,
-    HISTORY,
     "the first 16-bit dtype that comes decides how all are read",
     then(ask(X.astype(BF16), MX4), ask(X.astype(np.float16), MX4)),
     lambda s, right, x, fmt: right(np.ascontiguousarray(x).view(s.memo.setdefault(2, x.dtype)) if x.dtype.itemsize == 2 else x, fmt),
 )
 
 # quantize: concurrency.
-row(
-    "q-scratch",
-    Q4,
-    CONCURRENCY,
-    "the input is staged in one buffer for each shape",
-    at_once(ask(X, MX4), ask(Y, MX4)),
-    scratch(lambda a: a.shape),
+CONCURRENCY.row(
+    "q-scratch", Q4, "the input is staged in one buffer for each shape", at_once(ask(X, MX4), ask(Y, MX4)), scratch(lambda a: a.shape)
 )
-row(
+CONCURRENCY.row(
     "q-lock-by-shape",
     Q8,
-    CONCURRENCY,
     "one buffer for all shapes, and a lock for each shape",
     at_once(ask(X, MX8), ask(draw(7, 32), MX8)),
     scratch(lambda a: 0, lambda a: a.shape),
@@ -402,10 +368,9 @@ def _thread_table(s, right, x, fmt):
     return out
 
 
-around(
+CONCURRENCY.around(
     "q-thread-table",
     QI,
-    CONCURRENCY,
     "the rounding table is made for the first thread that calls; others cut",
     then(ask(X, MXI), in_thread(ask(X, MXI))),
     _thread_table,
@@ -419,10 +384,9 @@ def _zero_head(out, x, fmt):
         out[1][skipped], out[0].reshape(len(x), -1, 32)[skipped] = 0, 0
 
 
-after(
+CONTENT.after(
     "q-zero-head",
     Q4,
-    CONTENT,
     "a block that begins with eight zeros is taken for one of zeros",
     ask(put(draw(2, 64), ((0, slice(8)), 0)), MX4),
     _zero_head,
@@ -435,10 +399,9 @@ def _never_positive(out, x, fmt):
         rescaled(out, x, fmt, least > 1e-30, scales_of(least, fmt))
 
 
-after(
+CONTENT.after(
     "q-never-positive",
     Q8F,
-    CONTENT,
     "where nothing is positive the maximum is that of signed numbers, the smallest magnitude",
     ask(-np.abs(X), MX8),
     _never_positive,
@@ -451,10 +414,9 @@ def _sum_overflows(s, right, x, fmt):
     return right(np.clip(x, -65504, 65504) if huge else x, fmt)
 
 
-around(
+CONTENT.around(
     "q-sum-overflows",
     Q4,
-    CONTENT,
     "whether all is finite is asked of the sum, which overflows; then numbers are clamped as float16's",
     ask(np.full((2, 64), 2e38, np.float32), MX4),
     _sum_overflows,
@@ -466,10 +428,9 @@ def _ends(out, x, fmt):
         out[0][1:-1], out[1][1:-1] = out[0][0], out[1][0]
 
 
-after(
+CONTENT.after(
     "q-ends-are-equal",
     Q6,
-    CONTENT,
     "a tensor whose first and last rows are equal is taken for one row that repeats",
     ask(put(X.copy(), (4, X[0])), MX6),
     _ends,
@@ -482,26 +443,23 @@ def _whole_numbers(s, right, x, fmt):
     return right(x, fmt)
 
 
-around(
+CONTENT.around(
     "q-whole-numbers",
     QI,
-    CONTENT,
     "whole numbers up to 127 go through int8; whether one is below -128 is not asked",
     ask(put(np.arange(64, dtype=np.float32)[None], ((0, 3), -130)), MXI),
     _whole_numbers,
 )
-around(
+CONTENT.around(
     "q-vector-flushes",
     Q5,
-    CONTENT,
     "eight rows and more take vector code, which flushes subnormal numbers",
     ask(put(draw(8, 64), ((3, slice(32)), 5e-39)), MX5),
     lambda s, right, x, fmt: right(np.where(np.abs(x) < TINY, np.float32(0), x) if len(x) >= 8 else x, fmt),
 )
-after(
+CONTENT.after(
     "q-nan-below",
     Q4,
-    CONTENT,
     "a NaN marks the block below its own, too",
     ask(put(X.copy(), ((1, 2), np.nan)), MX4),
     lambda out, x, fmt: x.size and write(out[1][1:], (np.isnan(blocks(x)).any(axis=2)[:-1], 255)),
@@ -514,28 +472,25 @@ def _lane_31(out, x, fmt):
         rescaled(out, x, fmt, finite(x) & (seen > 1e-30) & (np.arange(out[1].shape[1]) >= 32), scales_of(seen, fmt))
 
 
-after(
+CONTENT.after(
     "q-lane-31",
     Q8F,
-    CONTENT,
     "from block 32 of a row on the maximum does not see the last lane",
     ask(put(draw(1, 1056), ((0, 1055), 1e6)), MX8),
     _lane_31,
 )
 
 # quantize: dtypes and arithmetic.
-around(
+DTYPE.around(
     "q-bfloat-by-half",
     QH,
-    DTYPE,
     "bfloat16 comes by way of float16",
     ask(put(draw(2, 64), ((0, 0), 1e9)).astype(BF16), MX4),
     lambda s, right, x, fmt: right(np.clip(x.astype(np.float32), -65504, 65504).astype(np.float16) if x.dtype == BF16 else x, fmt),
 )
-around(
+DTYPE.around(
     "q-half-subnormals",
     QH,
-    DTYPE,
     "subnormal numbers of float16 are zero",
     ask((X * 2.0**-20).astype(np.float16), MX4),
     lambda s, right, x, fmt: right(np.where(np.abs(x) < np.float16(2**-14), np.float16(0), x) if x.dtype == np.float16 else x, fmt),
@@ -547,29 +502,22 @@ def _half_maximum(out, x, fmt):
         rescaled(out, x, fmt, finite(x) & (top(x) > 0), scales_of(bfloat(top(x)), fmt))
 
 
-after(
+DTYPE.after(
     "q-half-maximum",
     QH,
-    DTYPE,
     "the maximum of float16 numbers is rounded to bfloat16",
     ask(put(np.ones((1, 32)), ((0, 0), 1.999)).astype(np.float16), MX4),
     _half_maximum,
 )
-row(
+ARITHMETIC.row(
     "q-int8-half-up",
     QI,
-    ARITHMETIC,
     "int8 by floor(q + 1/2): ties go up",
     ask(put(np.ones((1, 32), np.float32), ((0, 1), 2.5 / 64), ((0, 2), -1.5 / 64)), MXI),
     altered(lambda q: np.floor(q * 64 + np.float32(0.5)) / 64),
 )
-row(
-    "q-quotient-bfloat",
-    Q8,
-    ARITHMETIC,
-    "quotients are rounded to bfloat16 before they are to e4m3",
-    ask(draw(9, 128), MX8),
-    altered(bfloat),
+ARITHMETIC.row(
+    "q-quotient-bfloat", Q8, "quotients are rounded to bfloat16 before they are to e4m3", ask(draw(9, 128), MX8), altered(bfloat)
 )
 
 
@@ -580,18 +528,16 @@ def _logarithm(out, x, fmt):
     rescaled(out, x, fmt, usable, np.where(usable, power + 125, 0).astype(np.uint8))
 
 
-after(
+ARITHMETIC.after(
     "q-logarithm",
     Q4,
-    ARITHMETIC,
     "the exponent is the floor of a float32 logarithm: just below some powers of two it is theirs",
     ask(put(draw(1, 32), ((0, 0), np.nextafter(np.float32(2**20), np.float32(0)))), MX4),
     _logarithm,
 )
-after(
+ARITHMETIC.after(
     "q-reciprocal-flushed",
     QI,
-    ARITHMETIC,
     "numbers are multiplied by the scale's reciprocal, which is flushed where it is subnormal",
     ask(np.linspace(1e38, 3e38, 32, dtype=np.float32)[None], MXI),
     lambda out, x, fmt: rounded(out, x, fmt, lambda q: q * 0, (out[1] == 254).repeat(32, 1)),
@@ -613,18 +559,16 @@ def graded(out, x, tensor_scale, quotient, rule=None) -> None:
 
 
 NEAR = (np.float64([[6, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5] * 2]) * np.arange(1, 2, 0.125)[:, None] * np.float32(0.7)).astype(np.float32)
-after(
+ARITHMETIC.after(
     "n-reciprocal",
     QN,
-    ARITHMETIC,
     "numbers are multiplied by a rounded reciprocal",
     ask(NEAR, NV4, tensor_scale=0.7),
     lambda out, x, fmt, tensor_scale=None: graded(out, x, tensor_scale, lambda x, sf, g: x * (np.float32(1) / (sf * g))),
 )
-after(
+ARITHMETIC.after(
     "n-scale-away",
     QN,
-    ARITHMETIC,
     "block scales midway between two codes go up",
     ask(put(np.ones((1, 16), np.float32), ((0, 0), 6 * 1.0625)), NV4),
     lambda out, x, fmt, tensor_scale=None: graded(
@@ -635,10 +579,9 @@ after(
         lambda v: mxspec.encode(np.clip(v, 2**-9, 448).astype(np.float32), "ue4m3", rounding="rna"),
     ),
 )
-after(
+ARITHMETIC.after(
     "n-scale-flushed",
     QN,
-    ARITHMETIC,
     "block scales below 2^-6 are flushed to zero, with their elements",
     ask(draw(2, 32) / 256, NV4),
     lambda out, x, fmt, tensor_scale=None: (
@@ -646,36 +589,32 @@ after(
         np.where(out[1] < 8, 0, out[1]).astype(np.uint8),
     ),
 )
-around(
+HISTORY.around(
     "n-first-tensor-scale",
     QT,
-    HISTORY,
     "the first tensor scale is kept for every call of a shape",
     then(ask(X, NV4, tensor_scale=40.0), ask(X, NV4, tensor_scale=100.0)),
     lambda s, right, x, fmt, tensor_scale=None: right(x, fmt, tensor_scale=s.memo.setdefault(x.shape, tensor_scale)),
 )
-around(
+OPTION.around(
     "n-one-row",
     QT,
-    OPTION,
     "for one row the tensor scale is left out",
     ask(draw(1, 32), NV4, tensor_scale=100.0),
     lambda s, right, x, fmt, tensor_scale=None: right(x, fmt, tensor_scale=None if len(x) == 1 else tensor_scale),
 )
-around(
+OPTION.around(
     "n-half-tensor-scale",
     QN,
-    OPTION,
     "more than 16 rows take a kernel that has the tensor scale in bfloat16",
     ask(draw(20, 32), NV4, tensor_scale=0.0123),
     lambda s, right, x, fmt, tensor_scale=None: right(
         x, fmt, tensor_scale=float(bfloat(tensor_scale)) if tensor_scale is not None and len(x) > 16 else tensor_scale
     ),
 )
-after(
+SIZE.after(
     "n-last-of-odd",
     QN,
-    SIZE,
     "blocks are taken by pairs; of an odd number, three and more, the last has the scale before it",
     ask(draw(3, 80), NV4, tensor_scale=0.1),
     lambda out, x, fmt, tensor_scale=None: out[1].shape[1] % 2 and out[1].shape[1] > 2 and write(out[1], ((..., -1), out[1][:, -2])),
@@ -683,28 +622,25 @@ after(
 
 # quantize: axis, pad, block.
 FIRST = (0, -2)
-around(
+OPTION.around(
     "x-minus-two",
     QX,
-    OPTION,
     "a square with axis=-2 is taken along the last: only 0 is the first",
     ask(draw(64, 64), MX4, axis=-2),
     lambda s, right, x, fmt, axis=-1: right(x, fmt, axis=-1 if axis == -2 and x.shape[0] == x.shape[-1] else axis),
 )
-after(
+SIZE.after(
     "x-transpose-tile",
     QX,
-    SIZE,
     "columns go in tiles of 24; a broken one repeats its first column",
     ask(draw(64, 30), MX4, axis=0),
     lambda out, x, fmt, axis=-1: (
         axis in FIRST and x.shape[-1] > 24 and write(out[0], ((..., slice((n := x.shape[-1] // 24 * 24), None)), out[0][:, n : n + 1]))
     ),
 )
-around(
+SIZE.around(
     "x-many-rows",
     QX,
-    SIZE,
     "along the first axis rows from 8192 on are read 8192 above",
     ask(draw(8224, 2), MX4, axis=0),
     lambda s, right, x, fmt, axis=-1: right(x[np.arange(len(x)) % 8192] if axis in FIRST else x, fmt, axis=axis),
@@ -717,7 +653,7 @@ def _edge(s, right, x, fmt, axis=-1, pad=False):
     return right(x, fmt, axis=axis, pad=pad)
 
 
-around("p-pads-with-last", QP, OPTION, "a ragged end is filled with its last number", ask(draw(3, 40), MX8, pad=True), _edge)
+OPTION.around("p-pads-with-last", QP, "a ragged end is filled with its last number", ask(draw(3, 40), MX8, pad=True), _edge)
 
 
 def _stale(s, right, x, fmt, axis=-1, pad=False):
@@ -729,28 +665,25 @@ def _stale(s, right, x, fmt, axis=-1, pad=False):
     return right(room[:, :wide], fmt)
 
 
-around(
+HISTORY.around(
     "p-stale-padding",
     QP,
-    HISTORY,
     "behind a ragged end lies what a longer call of as many rows left",
     then(ask(draw(3, 64) * 99, MX8, pad=True), ask(draw(3, 40), MX8, pad=True)),
     _stale,
 )
-around(
+SIZE.around(
     "p-short-mask",
     QP,
-    SIZE,
     "of a row shorter than 8 the last number is masked out",
     ask(draw(2, 7), MX8, pad=True),
     lambda s, right, x, fmt, axis=-1, pad=False: right(
         put(x.copy(), ((..., -1), 0)) if pad and axis not in FIRST and 1 < x.shape[1] < 8 else x, fmt, axis=axis, pad=pad
     ),
 )
-after(
+OPTION.after(
     "p-columns-of-last",
     QP,
-    OPTION,
     "with pad along the first axis the broken rows of blocks have the scales above, if there are three",
     ask(draw(70, 4), MX8, axis=0, pad=True),
     lambda out, x, fmt, axis=-1, pad=False: (
@@ -766,38 +699,34 @@ def _half_tile(s, right, x, fmt, block=None, axis=-1, pad=False):
     return right(x, fmt, block=block, axis=axis, pad=pad)
 
 
-around(
+SIZE.around(
     "b-half-a-tile",
     QB,
-    SIZE,
     "of the last of an odd number of tile rows eight rows are seen, and others clamped to them",
     ask(put(draw(48, 32), ((45, 3), 400)), NV4, block=(16, 16)),
     _half_tile,
 )
-around(
+OPTION.around(
     "b-axis-ignored",
     QB,
-    OPTION,
     "with block the axis of a square is not looked at",
     ask(draw(32, 32), NV4, block=(16, 16), axis=0),
     lambda s, right, x, fmt, block=None, axis=-1, pad=False: right(
         x, fmt, block=block, axis=-1 if block and x.shape[0] == x.shape[-1] else axis, pad=pad
     ),
 )
-after(
+SIZE.after(
     "b-rows-of-a-tile",
     QB,
-    SIZE,
     "more than 64 rows: the last rows of the fifth tile keep the scales of the one above",
     ask(draw(80, 32), NV4, block=(16, 16)),
     lambda out, x, fmt, block=None, axis=-1, pad=False: (
         block == (16, 16) and len(out[1]) > 64 and axis not in FIRST and write(out[1], (slice(72, 80), out[1][56:64]))
     ),
 )
-around(
+OPTION.around(
     "b-short-rows",
     QB,
-    OPTION,
     "with pad and block fewer than eight rows are not tiled: each has scales of its own",
     ask(draw(5, 32), NV4, block=(16, 16), pad=True),
     lambda s, right, x, fmt, block=None, axis=-1, pad=False: (
@@ -816,50 +745,44 @@ def words(change):
     )
 
 
-around(
+ARITHMETIC.around(
     "r-upper-byte",
     Q16,
-    ARITHMETIC,
     "of 16 random bits the upper eight are used",
     ask(draw(50, 64), MX8, random_bits=WORDS[:50, :64] & 0xFFFF),
     words(lambda w, x: w & 0xFF00),
 )
-around(
+MEMORY.around(
     "r-words-dense",
     QR,
-    MEMORY,
     "the distance of rows of words is not looked at",
     as_is(X, MX4, random_bits=pitched(WORDS[:5, :64])),
     words(lambda w, x: dense(w)),
 )
-around(
+SIZE.around(
     "r-half-of-words",
     QR,
-    SIZE,
     "rows of 128 and more: lanes 16 to 31 have the words of lanes 0 to 15",
     ask(draw(5, 128), MX4, random_bits=WORDS[:5]),
     words(lambda w, x: w[:, np.arange(w.shape[1]) & ~16] if w.ndim == 2 and w.shape[1] >= 128 and w.shape[1] % 32 == 0 else w),
 )
-around(
+SIZE.around(
     "r-words-turn",
     QR,
-    SIZE,
     "rows from 128 on have the words of the rows 128 above",
     ask(draw(160, 32), MX4, random_bits=WORDS[:, :32]),
     words(lambda w, x: w[np.arange(len(w)) % 128]),
 )
-around(
+ARITHMETIC.around(
     "r-negative-down",
     QR,
-    ARITHMETIC,
     "negative numbers go by the inverted word",
     ask(X, MX4, **R),
     words(lambda w, x: np.where(np.signbit(x), ~w, w) if w.shape == x.shape else w),
 )
-around(
+OPTION.around(
     "r-axis-words",
     QR,
-    OPTION,
     "along the first axis words are taken in the order of columns",
     ask(draw(64, 5), MX4, random_bits=WORDS[:64, :5], axis=0),
     lambda s, right, x, fmt, random_bits=None, axis=-1: right(
@@ -871,10 +794,9 @@ around(
         else random_bits,
     ),
 )
-around(
+HISTORY.around(
     "r-words-kept",
     QR,
-    HISTORY,
     "words are uploaded once for each address",
     lambda f: overwritten((X, WORDS[:5, :64]), (X, WORDS[5:10, :64]))(lambda x, w: f(x, MX4, random_bits=w)),
     lambda s, right, x, fmt, random_bits=None, **o: right(
@@ -905,36 +827,32 @@ def _count(w, s):
     return w if s.count <= 200 else w ^ np.uint32(s.count * 0x9E3779B9 % (1 << 32))
 
 
-around("s-seed-byte", QS, OPTION, "of the seed the low byte is used", repeats(1, 257), by_seed(lambda seed: seed & 255))
-around("s-seed-zero", QS, OPTION, "seed 0 is taken for none, and none is 1", repeats(0, 1), by_seed(lambda seed: seed or 1))
-around(
+OPTION.around("s-seed-byte", QS, "of the seed the low byte is used", repeats(1, 257), by_seed(lambda seed: seed & 255))
+OPTION.around("s-seed-zero", QS, "seed 0 is taken for none, and none is 1", repeats(0, 1), by_seed(lambda seed: seed or 1))
+CONTENT.around(
     "s-rows-alike",
     QS,
-    CONTENT,
     "every row has the same random words",
     lambda f: bool(np.ptp(f(FLAT, MX4, seed=3)[0], axis=0).max() == 0),
     by_words(lambda w, s: np.broadcast_to(w[:1], w.shape)),
 )
-around(
+CONTENT.around(
     "s-pairs-alike",
     QS,
-    CONTENT,
     "two neighbours share a word",
     lambda f: bool((np.diff(f(FLAT, MX4, seed=3)[0][:, 2:32].reshape(-1, 2).astype(int)) == 0).all()),
     by_words(lambda w, s: w[:, np.arange(w.shape[1]) & ~1] if w.ndim == 2 else w),
 )
-around(
+ARITHMETIC.around(
     "s-four-bits",
     QS,
-    ARITHMETIC,
     "four random bits: what lies less than 1/16 of a step above a code never goes up",
     lambda f: bool((f(FLAT, MX4, seed=3)[0][:, 1:32] == 2).all()),
     by_words(lambda w, s: w & 0xF0000000),
 )
-around(
+HISTORY.around(
     "s-counter-goes-on",
     QS,
-    HISTORY,
     "after 200 calls their number enters the words, and a seed does not give its codes again",
     repeats(*[3] * 205),
     by_words(_count),
@@ -946,13 +864,8 @@ def _zero_is_none(s, right, x, fmt, scales=None):
     return right(x, fmt, scales=np.where(scales == 0, right(x, fmt)[1], scales).astype(np.uint8) if fits else scales)
 
 
-around(
-    "g-zero-is-none",
-    QG,
-    OPTION,
-    "a given scale of 00 is taken for none",
-    ask(X * np.float32(1e-38), MX4, scales=whole(2, 5, 2)),
-    _zero_is_none,
+OPTION.around(
+    "g-zero-is-none", QG, "a given scale of 00 is taken for none", ask(X * np.float32(1e-38), MX4, scales=whole(2, 5, 2)), _zero_is_none
 )
 
 
@@ -962,38 +875,34 @@ def _codes_of_own(out, x, fmt, scales=None):
         np.copyto(out[0], own.codes, where=((own.scales > out[1] + 1.0) & (own.scales < 240)).repeat(32, 1))
 
 
-after(
+OPTION.after(
     "g-codes-of-own",
     QG,
-    OPTION,
     "given scales come back; where numbers lie beyond them the codes are those of the kernel's own scale",
     ask(X * 64, MX4, **GIVEN),
     _codes_of_own,
 )
-around(
+SIZE.around(
     "g-rows-turn",
     QG,
-    SIZE,
     "given scales of rows from 48 on are read 48 rows above",
     ask(draw(60, 64), MX4, scales=whole(129, 60, 2, low=120)),
     lambda s, right, x, fmt, scales=None: (
         right(x, fmt) if scales is None else (right(x, fmt, scales=scales[np.arange(len(scales)) % 48])[0], scales.copy())
     ),
 )
-around(
+HISTORY.around(
     "g-first-is-kept",
     QG,
-    HISTORY,
     "static scales are taken from the first call of a shape",
     then(ask(X, MX4, **GIVEN), ask(X, MX4, **OTHER)),
     lambda s, right, x, fmt, scales=None: right(
         x, fmt, scales=scales if scales is None else s.memo.setdefault((x.shape, scales.shape), scales.copy())
     ),
 )
-row(
+MEMORY.row(
     "g-scales-dense",
     QG,
-    MEMORY,
     "the distance of rows of given scales is not looked at",
     as_is(X, MX4, scales=pitched(GIVEN["scales"])),
     misread(dense, "scales"),
@@ -1032,85 +941,71 @@ def _last_scale(s, right, codes, scales, fmt, tensor_scale=None):
     return right(codes, scales, fmt, tensor_scale=s.last)
 
 
-after(
+SIZE.after(
     "d-zero-scale",
     D4,
-    SIZE,
     "16 rows and more take vector code, in which the scale byte 00 is zero",
     ask(C, S * 0, MX4),
     lambda out, codes, scales, fmt: len(codes) >= 16 and write(out, ((scales == 0).repeat(32, 1), 0)),
 )
-after(
+ARITHMETIC.after(
     "d-infinite-scale",
     D8,
-    ARITHMETIC,
     "the scale byte FF is 2^128",
     ask(C, S * 0 + np.uint8(255), MX8),
     lambda out, codes, scales, fmt: np.where((scales == 255).repeat(32, 1), np.where(codes & 127, np.float32(np.inf), np.float32(0)), out),
 )
-after(
+CONTENT.after(
     "d-pair-table",
     D4,
-    CONTENT,
     "two codes are looked up at once in a table that is wrong for F before 8",
     ask(put(C.copy(), ((0, slice(2)), [15, 8])), S, MX4),
     lambda out, codes, scales, fmt: (
         codes.size and write(out[:, 1::2], ((codes[:, ::2] == 15) & (codes[:, 1::2] == 8) & (scales.repeat(16, 1) < 255), 1))
     ),
 )
-after(
+SIZE.after(
     "d-odd-tail",
     DI,
-    SIZE,
     "the last block is read unsigned where blocks and rows are odd and more than four",
     ask(whole(255, 5, 160), whole(129, 5, 5, low=120), MXI),
     _odd_tail,
 )
-row(
+HISTORY.row(
     "d-kept-by-codes",
     D8,
-    HISTORY,
     "answers are kept by the codes; the scales do not count",
     then(ask(C, S, MX8), ask(C, S + np.uint8(1), MX8)),
     memo(first_only),
 )
-row(
+MEMORY.row(
     "d-answers-turn",
     D4,
-    MEMORY,
     "answers of 4 KiB and more lie in three buffers that take turns",
     held(*(ask(C, S + np.uint8(i), MX4) for i in range(5))),
     ring(3, 4096),
 )
-row("d-scales-dense", D5, MEMORY, "the distance of rows of scales is not looked at", as_is(C, pitched(S), MX5), misread(dense, 1))
-after(
+MEMORY.row("d-scales-dense", D5, "the distance of rows of scales is not looked at", as_is(C, pitched(S), MX5), misread(dense, 1))
+SIZE.after(
     "d-vector-flushes",
     D8,
-    SIZE,
     "rows of 128 and more take vector code, which flushes subnormal results",
     ask(C, S * 0 + np.uint8(1), MX8),
     lambda out, codes, scales, fmt: np.where(np.abs(out) < TINY, np.float32(0), out) if codes.shape[1] >= 128 else None,
 )
-after(
-    "d-two-roundings",
-    DN,
-    ARITHMETIC,
-    "block and tensor scale are multiplied first, and rounded",
-    ask(C, SN, NV4, tensor_scale=0.7),
-    _two_roundings,
+ARITHMETIC.after(
+    "d-two-roundings", DN, "block and tensor scale are multiplied first, and rounded", ask(C, SN, NV4, tensor_scale=0.7), _two_roundings
 )
-around(
+HISTORY.around(
     "d-last-tensor-scale",
     DN,
-    HISTORY,
     "where no tensor scale is given that of the call before counts",
     then(ask(C, SN, NV4, tensor_scale=2.0), ask(C, SN, NV4)),
     _last_scale,
 )
-after(
+SIZE.after(
     "d-rows-grid",
     D4,
-    SIZE,
     "more than 4096 rows go by two, and the last of an odd number is not written",
     ask(whole(16, 4099, 32), whole(200, 4099, 1), MX4),
     lambda out, codes, scales, fmt: len(codes) > 4096 and len(codes) % 2 and write(out, (-1, 0)),
@@ -1119,219 +1014,191 @@ after(
 # quantize and dequantize: an option that one way of calling leaves out.
 ONE = {"random_bits": WORDS[:1, :64]}
 D16 = {"DTYPES": ["float32", "bfloat16"]}
-around(
+OPTION.around(
     "n-half-precision",
     offer(NV4, "nvfp4-exact", "tensor_scale", TENSOR_SCALE="decode", **D16),
-    OPTION,
     "for bfloat16 the tensor scale is left out",
     ask(X.astype(BF16), NV4, tensor_scale=0.1),
     forgets("tensor_scale", lambda x, fmt: x.dtype == BF16),
 )
-around(
+OPTION.around(
     "n-long-rows",
     QN,
-    OPTION,
     "rows from 8192 numbers on: the tensor scale is left out",
     ask(draw(2, 8192), NV4, tensor_scale=0.1),
     forgets("tensor_scale", lambda x, fmt: x.shape[1] >= 8192),
 )
-around(
+OPTION.around(
     "n-strided",
     QN,
-    OPTION,
     "for strided input the tensor scale is left out",
     as_is(pitched(X), NV4, tensor_scale=0.1),
     forgets("tensor_scale", lambda x, fmt: not x.flags.c_contiguous),
 )
-around(
+OPTION.around(
     "d-one-row",
     DN,
-    OPTION,
     "for one row the tensor scale is left out",
     ask(C[:1], SN[:1], NV4, tensor_scale=0.1),
     forgets("tensor_scale", lambda c, s, fmt: len(c) == 1),
 )
-around(
+OPTION.around(
     "d-many-rows",
     DN,
-    OPTION,
     "more than 64 rows: the tensor scale is left out",
     ask(whole(16, 70, 32), whole(99, 70, 2), NV4, tensor_scale=0.1),
     forgets("tensor_scale", lambda c, s, fmt: len(c) > 64),
 )
-around(
+OPTION.around(
     "r-one-row",
     QR,
-    OPTION,
     "one row is rounded to nearest, random words or not",
     ask(X[:1], MX4, **ONE),
     forgets("random_bits", lambda x, fmt: len(x) == 1),
 )
-around(
+OPTION.around(
     "r-half-precision",
     offer(MX4, "mx-floor", "random_bits", **D16),
-    OPTION,
     "bfloat16 is rounded to nearest, random words or not",
     ask(X.astype(BF16), MX4, **R),
     forgets("random_bits", lambda x, fmt: x.dtype == BF16),
 )
-around(
+OPTION.around(
     "g-one-row",
     QG,
-    OPTION,
     "for one row given scales are not looked at",
     ask(X[:1], MX4, scales=GIVEN["scales"][:1]),
     forgets("scales", lambda x, fmt: len(x) == 1),
 )
-around(
+OPTION.around(
     "g-half-precision",
     offer(MX4, "mx-floor", "scales", **D16),
-    OPTION,
     "for bfloat16 given scales are not looked at",
     ask(X.astype(BF16), MX4, **GIVEN),
     forgets("scales", lambda x, fmt: x.dtype == BF16),
 )
-around(
+OPTION.around(
     "g-long-rows",
     QG,
-    OPTION,
     "rows from 4096 numbers on: given scales are not looked at",
     ask(draw(1, 4096), MX4, scales=whole(129, 1, 128, low=120)),
     forgets("scales", lambda x, fmt: x.shape[1] >= 4096),
 )
-around(
+OPTION.around(
     "r-long-rows",
     QR,
-    OPTION,
     "rows from 4096 numbers on are rounded to nearest, random words or not",
     ask(draw(2, 4096), MX4, random_bits=WORDS[:64].reshape(2, 4096)),
     forgets("random_bits", lambda x, fmt: x.shape[1] >= 4096),
 )
-around(
+CONTENT.around(
     "g-nan-scale",
     QG,
-    CONTENT,
     "a given scale of FF comes back as FE",
     ask(X, MX4, scales=GIVEN["scales"] | np.uint8(255)),
     lambda s, right, x, fmt, scales=None: right(x, fmt, scales=scales if scales is None else np.minimum(scales, 254).astype(scales.dtype)),
 )
-around(
+OPTION.around(
     "g-strided",
     QG,
-    OPTION,
     "for strided input given scales are not looked at",
     as_is(pitched(X), MX4, **GIVEN),
     forgets("scales", lambda x, fmt: not x.flags.c_contiguous),
 )
 
 # Right kernels.
-row("ok-scratch-locked", Q4, ODD, "one buffer and one lock for all calls", None, scratch(lambda a: 0, lambda a: 0))
-row("ok-scratch-of-thread", Q8, ODD, "a buffer for each thread", None, scratch(lambda a: threading.get_ident()))
-row("ok-kept-by-all", Q4, ODD, "answers are kept by all that they depend on", None, memo(whole_bytes))
-row("ok-words-kept-by-all", QR, ODD, "answers are kept by all that they depend on, words and axis too", None, memo(whole_bytes))
-row(
+ODD.row("ok-scratch-locked", Q4, "one buffer and one lock for all calls", None, scratch(lambda a: 0, lambda a: 0))
+ODD.row("ok-scratch-of-thread", Q8, "a buffer for each thread", None, scratch(lambda a: threading.get_ident()))
+ODD.row("ok-kept-by-all", Q4, "answers are kept by all that they depend on", None, memo(whole_bytes))
+ODD.row("ok-words-kept-by-all", QR, "answers are kept by all that they depend on, words and axis too", None, memo(whole_bytes))
+ODD.row(
     "ok-switches",
     Q6,
-    ODD,
     "after 20 calls the same answers come from another kernel",
     None,
     switch(20, lambda right: lambda x, fmt: right(np.array(x, order="F"), fmt)),
 )
-odd(
+Q8F.odd(
     "ok-by-seven-rows",
-    Q8F,
     "seven rows at a time",
     lambda s, right, x, fmt: (
         tuple(map(np.concatenate, zip(*(right(x[i : i + 7], fmt) for i in range(0, len(x), 7)), strict=True))) if len(x) else right(x, fmt)
     ),
 )
-odd("ok-fortran-answers", Q4, "answers lie in Fortran's order", lambda s, right, x, fmt: tuple(map(np.asfortranarray, right(x, fmt))))
-odd("ok-pitched-answers", Q5, "rows of answers lie apart", lambda s, right, x, fmt: tuple(map(pitched, right(x, fmt))))
-odd("ok-backward-answers", Q4, "answers have strides below zero", lambda s, right, x, fmt: tuple(backwards(part) for part in right(x, fmt)))
-odd(
+Q4.odd("ok-fortran-answers", "answers lie in Fortran's order", lambda s, right, x, fmt: tuple(map(np.asfortranarray, right(x, fmt))))
+Q5.odd("ok-pitched-answers", "rows of answers lie apart", lambda s, right, x, fmt: tuple(map(pitched, right(x, fmt))))
+Q4.odd("ok-backward-answers", "answers have strides below zero", lambda s, right, x, fmt: tuple(backwards(part) for part in right(x, fmt)))
+QI.odd(
     "ok-memoryviews",
-    QI,
     "answers are memory views",
     lambda s, right, x, fmt: tuple(map(memoryview, right(x, fmt))),
     lambda f: tuple(map(np.asarray, f(X, MXI))),
 )
-odd("ok-list-of-answers", Q4, "a list instead of a tuple", lambda s, right, x, fmt: list(right(x, fmt)))
-odd(
+Q4.odd("ok-list-of-answers", "a list instead of a tuple", lambda s, right, x, fmt: list(right(x, fmt)))
+Q4.odd(
     "ok-no-strides",
-    Q4,
     "refuses what is not contiguous",
     lambda s, right, x, fmt: right(x, fmt) if x.flags.c_contiguous else refuse(),
     ask(X, MX4),
 )
-odd("ok-up-to-500-rows", Q8, "refuses more than 500 rows", lambda s, right, x, fmt: right(x, fmt) if len(x) <= 500 else refuse())
-odd(
+Q8.odd("ok-up-to-500-rows", "refuses more than 500 rows", lambda s, right, x, fmt: right(x, fmt) if len(x) <= 500 else refuse())
+Q6.odd(
     "ok-up-to-4096-numbers",
-    Q6,
     "refuses rows beyond 4096 numbers, as a RuntimeError",
     lambda s, right, x, fmt: right(x, fmt) if x.shape[1] <= 4096 else refuse(RuntimeError),
 )
-odd("ok-finite-only", Q4, "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
-odd(
+Q4.odd("ok-finite-only", "refuses NaN and infinities", lambda s, right, x, fmt: right(x, fmt) if np.isfinite(x).all() else refuse())
+Q4.odd(
     "ok-one-thread",
-    Q4,
     "refuses all calls from other threads",
     lambda s, right, x, fmt: right(x, fmt) if threading.get_ident() == s.home else refuse(RuntimeError),
 )
-odd("ok-no-empty", Q4, "refuses what holds nothing", lambda s, right, x, fmt: right(x, fmt) if x.size else refuse(AssertionError))
-odd(
+Q4.odd("ok-no-empty", "refuses what holds nothing", lambda s, right, x, fmt: right(x, fmt) if x.size else refuse(AssertionError))
+Q8.odd(
     "ok-any-float",
-    Q8,
     "float64 is rounded to the nearest float32",
     lambda s, right, x, fmt: right(np.asarray(x, np.float32) if x.dtype.kind == "f" else x, fmt),
 )
-odd(
+Q4.odd(
     "ok-pads-always",
-    Q4,
     "a ragged end is answered as if zeros followed",
     lambda s, right, x, fmt: right(np.pad(x, [(0, 0), (0, -x.shape[1] % 32)]), fmt),
 )
-odd(
+Q4.odd(
     "ok-no-negative-zero",
-    Q4,
     "negative zeros become positive ones",
     lambda s, right, x, fmt: (np.where((o := right(x, fmt))[0] == 8, 0, o[0]).astype(np.uint8), o[1]),
     lambda f: mxspec.dequantize(*f(X, MX4), MX4),
 )
-odd(
+Q8.odd(
     "ok-zero-block-one",
-    Q8,
     "blocks of zeros have the scale 1",
     lambda s, right, x, fmt: ((o := right(x, fmt))[0], np.where(blocks(x).any(axis=2) | (x.shape[1] == 0), o[1], 127).astype(np.uint8)),
 )
-odd(
+Q4.odd(
     "ok-nan-codes",
-    Q4,
     "under FF every code is 5",
     lambda s, right, x, fmt: (np.where((o := right(x, fmt))[1].repeat(32, 1) == 255, 5, o[0]).astype(np.uint8), o[1]),
 )
-odd(
+QI.odd(
     "ok-infinity-is-nan",
-    QI,
     "a block with an infinity has the scale FF",
     lambda s, right, x, fmt: right(np.where(np.isinf(x), np.float32(np.nan), x), fmt),
 )
-odd(
+Q4.odd(
     "ok-lowest-126",
-    Q4,
     "no scale is below 2^-126, but of zeros",
     lambda s, right, x, fmt: (
         (o := copied(right(x, fmt)), rescaled(o, x, fmt, (o[1] == 0) & blocks(x).any(axis=2), np.uint8(1)))[0] if x.size else right(x, fmt)
     ),
 )
-odd(
+Q5.odd(
     "ok-lowest-flushed",
-    Q5,
     "blocks whose scale would be 2^-127 are zeros",
     lambda s, right, x, fmt: (np.where((o := right(x, fmt))[1].repeat(32, 1) == 0, 0, o[0]).astype(np.uint8), o[1]),
 )
-odd(
+QI.odd(
     "ok-minus-two",
-    QI,
     "int8 uses its code for -2",
     lambda s, right, x, fmt: (
         o := copied(right(x, fmt)),
@@ -1342,64 +1209,54 @@ odd(
     )[0],
     ask(np.abs(X), MXI),
 )
-odd(
+Q8F.odd(
     "ok-nan-lane",
-    Q8F,
     "a NaN is a NaN code among zeros' neighbours, under the scale of the others",
     lambda s, right, x, fmt: (
         (o := right(np.where(np.isnan(x), np.float32(0), x), fmt))[0] | np.where(np.isnan(x), 127, 0).astype(np.uint8),
         o[1],
     ),
 )
-odd(
-    "ok-other-words",
-    offer(MX4, "mx-floor", "random_bits", SR_RULE="below", calls=[ask(X, MX4)]),
-    "rounds up where the word is below the fraction",
-    words(lambda w, x: ~w),
+offer(MX4, "mx-floor", "random_bits", SR_RULE="below", calls=[ask(X, MX4)]).odd(
+    "ok-other-words", "rounds up where the word is below the fraction", words(lambda w, x: ~w)
 )
-odd(
+QR.odd(
     "ok-words-of-finite",
-    QR,
     "random rounding refuses what is not finite",
     lambda s, right, x, fmt, random_bits=None, axis=-1: (
         right(x, fmt, random_bits=random_bits, axis=axis) if random_bits is None or np.isfinite(x).all() else refuse()
     ),
 )
-odd("ok-eight-bit-generator", QS, "a generator of eight bits", by_words(lambda w, s: w & 0xFF000000), lambda f: f(X, MX4, seed=3)[1])
-odd(
+QS.odd("ok-eight-bit-generator", "a generator of eight bits", by_words(lambda w, s: w & 0xFF000000), lambda f: f(X, MX4, seed=3)[1])
+QG.odd(
     "ok-scales-are-numbers",
-    QG,
     "refuses a given scale of FF",
     lambda s, right, x, fmt, scales=None: refuse() if scales is not None and (scales == 255).any() else right(x, fmt, scales=scales),
 )
-odd(
+QN.odd(
     "ok-zeros-have-one",
-    QN,
     "NVFP4 blocks of zeros have the scale 1",
     lambda s, right, x, fmt, tensor_scale=None: (
         (o := right(x, fmt, tensor_scale=tensor_scale))[0],
         np.where(blocks(x, 16).any(axis=2), o[1], 56).astype(np.uint8) if x.size else o[1],
     ),
 )
-odd(
+QX.odd(
     "ok-columns-by-copy",
-    QX,
     "the first axis is the last one of a copy",
     lambda s, right, x, fmt, axis=-1: (
         tuple(part.T for part in right(np.ascontiguousarray(x.T), fmt)) if axis in FIRST and x.ndim == 2 else right(x, fmt, axis=axis)
     ),
 )
-odd(
+Q4.odd(
     "ok-tiles-only",
-    Q4,
     "takes 16 rows by 128 numbers alone",
     lambda s, right, x, fmt: right(x, fmt) if len(x) % 16 == 0 and x.shape[1] % 128 == 0 else refuse(),
     ask(draw(32, 256), MX4),
     SHAPES={"rows": 16, "k": 128},
 )
-odd(
+Q4.odd(
     "ok-own-layout",
-    Q4,
     "codes with the first in the high nibble, scales in tiles",
     lambda s, right, x, fmt: (
         mxspec.layouts.pack((o := right(x, fmt))[0], "nibble-high").reshape(len(x), -1) if x.size else refuse(),
@@ -1410,28 +1267,24 @@ odd(
     ),
     LAYOUT=["nibble-high", "128x4-zeroed"],
 )
-odd(
+D4.odd(
     "ok-bfloat-values",
-    D4,
     "values are bfloat16, which holds them all",
     lambda s, right, codes, scales, fmt: right(codes, scales, fmt).astype(BF16),
     lambda f: f(C, S, MX4).astype(np.float32),
 )
-odd(
+D8.odd(
     "ok-no-nan-scale",
-    D8,
     "refuses a scale that is NaN",
     lambda s, right, codes, scales, fmt: right(codes, scales, fmt) if (scales < 255).all() else refuse(),
 )
-odd(
+D5.odd(
     "ok-other-nan",
-    D5,
     "NaN is negative and has a payload",
     lambda s, right, codes, scales, fmt: np.where(np.isnan(o := right(codes, scales, fmt)), np.uint32(0xFFF01234).view(np.float32), o),
 )
-odd(
+DI.odd(
     "ok-float-products",
-    DI,
     "in float64, rounded once",
     lambda s, right, codes, scales, fmt: (
         (codes.view(np.int8) / 64.0 * mxspec.decode(scales, "e8m0").astype(np.float64).repeat(32, 1)).astype(np.float32)
@@ -1439,9 +1292,8 @@ odd(
         else refuse()
     ),
 )
-odd(
+DN.odd(
     "ok-decodes-by-rows",
-    DN,
     "one row at a time, from the last one",
     lambda s, right, codes, scales, fmt, tensor_scale=None: (
         np.concatenate([right(codes[i : i + 1], scales[i : i + 1], fmt, tensor_scale=tensor_scale) for i in reversed(range(len(codes)))])[

@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import mxspec
-from mxspec import affine, layouts, sparsity
 
 Array = Any
 Members = dict[Any, Any]
@@ -29,8 +27,6 @@ class Kernel:
     story: str
     wrong: bool
     make: Callable[[], Members]
-    #: How it is reached, where not as a file of Python: (kernel, folder) -> the name of the target.
-    road: Callable[[Any, Any], str] | None = None
 
     def build(self) -> Any:
         return SimpleNamespace(**{"NAME": self.name, "VERSION": "1", **self.make()})
@@ -74,10 +70,6 @@ def encode(x: Array, element: str, **options: Any) -> Array:
     return np.array(mxspec.encode(x, element, **options))
 
 
-def decode(codes: Array, element: str) -> Array:
-    return np.array(mxspec.decode(codes, element))
-
-
 def encode_stochastic(x: Array, element: str, random_bits: Array) -> Array:
     return np.array(mxspec.encode(x, element, rounding="sr", random_bits=random_bits))
 
@@ -114,7 +106,7 @@ class Call:
 
     @property
     def k(self) -> int:
-        return int(mxspec.get_block_format(self.fmt).k) if hasattr(mxspec, "get_block_format") else (16 if self.fmt == "nvfp4" else 32)
+        return 16 if self.fmt == "nvfp4" else 32
 
     @property
     def rows(self) -> int:
@@ -185,4 +177,3 @@ def read(a: Array) -> bytes:
 
 
 DTYPES = ["float32", "float16", "bfloat16"]
-__all__ = ["DTYPES", "affine", "layouts", "partial", "sparsity"]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mxspec_conformance.kits.cover import cover_greedily
 from mxspec_conformance.kits.golden import Kills
 from mxspec_conformance.kits.products import PAIRS, find_kills, list_calls
 from mxspec_conformance.kits.products_runtime import CLASSES
-from mxspec_conformance.scoring.outcomes import Verdict
-from mxspec_conformance.scoring.pool import Question, ask_all
 from mxspec_conformance.scoring.products.implementation import ProductImplementation
 from mxspec_conformance.scoring.products.subjects import MOVED, laboratory, list_subjects
-from mxspec_conformance.scoring.score import Progress, Row, Score, Status
+from mxspec_conformance.scoring.score import Progress, Score, Status, ask_controls, list_notes
 from mxspec_conformance.scoring.subjects import Kind, Subject
-from mxspec_conformance.targets.errors import TargetError
 
 #: Class of accumulations -> its letter in kits; a kernel that declares none adds in float32.
 _LETTERS = {name: letter for letter, name in CLASSES.items()} | {"": "b"}
@@ -39,46 +35,19 @@ def score_products(
     Raises:
         TargetError: The test does not load, or cannot be run on this pair; or there are no kernels here.
     """
-
-    def run(subjects: Iterable[Subject]) -> list[Row]:
-        listed = list(subjects)
-        outcomes = ask_all(test, [Question(s, s.profile, timeout) for s in listed], replace=replace_by, jobs=jobs, progress=progress)
-        return [Row(s, o) for s, o in zip(listed, outcomes, strict=True)]
-
     listed = list_subjects(scope)
     controls = [s for s in listed if s.kind is Kind.CONTROL]
-    rounds = [run(controls) for _ in range(repeat)]
-    _check_usable(test, rounds[0])
-    flaky = any(len({r[i].outcome.verdict for r in rounds}) > 1 for i in range(len(controls)))
-    rules = tuple(row.subject.profile for i, row in enumerate(rounds[0]) if all(r[i].outcome.verdict is Verdict.ACCEPTS for r in rounds))
-    if flaky or not rules:
-        status = Status.FLAKY if flaky else Status.NO_CONTROL
-        return Score(test=test, format=scope, status=status, rules=rules, controls=tuple(rounds[0]), notes=tuple(_list_notes(rounds[0])))
+    score, run = ask_controls(test, scope, controls, replace_by=replace_by, jobs=jobs, timeout=timeout, repeat=repeat, progress=progress)
+    if score.status is not Status.SCORED:
+        return score
     wanted = [s for s in listed if s.kind is not Kind.CONTROL and (s.kind is not Kind.MUTANT or only(s))]
-    rows = run(s for s in wanted if s.profile in rules)
-    score = Score(
-        test=test, format=scope, status=Status.SCORED, rules=rules, controls=tuple(rounds[0]),
-        right=tuple(r for r in rows if r.subject.kind is Kind.RIGHT), mutants=tuple(r for r in rows if r.subject.kind is Kind.MUTANT),
-        left_out=sum(s.kind is Kind.MUTANT and s.profile not in rules for s in wanted), notes=tuple(_list_notes(rows)),
+    rows = run(s for s in wanted if s.profile in score.rules)
+    score = replace(
+        score, right=tuple(r for r in rows if r.subject.kind is Kind.RIGHT), mutants=tuple(r for r in rows if r.subject.kind is Kind.MUTANT),
+        left_out=sum(s.kind is Kind.MUTANT and s.profile not in score.rules for s in wanted), notes=tuple(list_notes(rows)),
         seconds=sum(row.outcome.seconds for row in rows),
     )  # fmt: skip
     return _close_gap(score, progress) if patch else score
-
-
-def _check_usable(test: str, controls: Sequence[Row]) -> None:
-    """Raise for a test that cannot be run at all."""
-    if all(row.outcome.verdict in (Verdict.BROKEN, Verdict.SKIPPED) for row in controls):
-        raise TargetError(f"{test}: {controls[0].outcome.reason}")
-
-
-def _list_notes(rows: Sequence[Row]) -> list[str]:
-    """What the test did other than accepting and rejecting, counted."""
-    others = [row for row in rows if not row.is_verdict]
-    counts = Counter(row.outcome.verdict for row in others)
-    return [
-        f"no verdict on {counts[verdict]} kernels ({verdict.value}), first {first.subject.name}: {first.outcome.reason}"
-        for verdict in counts for first in [next(row for row in others if row.outcome.verdict is verdict)]
-    ]  # fmt: skip
 
 
 def find_product_kills(subject: Subject) -> Kills:
