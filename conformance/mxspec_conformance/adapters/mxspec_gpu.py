@@ -309,10 +309,7 @@ ADAPTERS = (
     _LIBRARY.target("mxspec_gpu-affine", "this project's affine dequantization on the GPU", _Affine, kept=Kept.GPU),
     *(
         _LIBRARY.target(
-            f"mxspec_gpu-{name}-{dtype}",
-            f"this project's {what} in {dtype}, quantized on the GPU",
-            partial(make, dtype),
-            kept=Kept.GPU,
+            f"mxspec_gpu-{name}-{dtype}", f"this project's {what} in {dtype}, quantized on the GPU", partial(make, dtype), kept=Kept.GPU
         )
         for name, what, make in (("fused", "SiLU(gate) * up", _Fused), ("norm", "RMSNorm", _Norm))
         for dtype in ("bfloat16", "float16")
