@@ -69,7 +69,7 @@ __device__ __forceinline__ void copy_box(u8* to, const TensorMap& map, u32 colum
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(shared_address(to)), "l"(&map), "r"(column), "r"(row), "r"(shared_address(full)) : "memory");
 }
-// To the same place of both blocks, each of which is told at its own barrier.
+// To the same place of both blocks; each waits at its own barrier.
 __device__ __forceinline__ void copy_box_to_both(u8* to, const TensorMap& map, u32 column, u32 row, u64* full) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
                ::"r"(shared_address(to)), "l"(&map), "r"(column), "r"(row), "r"(shared_address(full)), "h"((u16)3) : "memory");
@@ -124,7 +124,8 @@ __device__ __forceinline__ void store_sums(const float (&sums)[kSums], void* y, 
   }
 }
 
-// bytes: of a stage as it is copied: of a few rows of a no more come, and those behind them in shared memory are anything. aligned: n is a multiple of eight, and y begins at one of 16 bytes.
+// bytes: of a stage as it is copied; of a few rows of a no more come, and those behind them in shared memory are anything.
+// aligned: n is a multiple of eight, and y begins at one of 16 bytes.
 extern "C" __global__ void __cluster_dims__(MX_CLUSTER, 1, 1) __launch_bounds__(kThreads, 1)
 multiply_groups(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const void* scales_a, const void* scales_b, void* y,
                 u32 m, u32 n, u32 k, u32 row_a, u32 group_a, u32 row_b, u32 group_b, u32 bytes, u32 aligned) {
