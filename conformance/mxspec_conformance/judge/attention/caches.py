@@ -47,7 +47,8 @@ APPEND, READ = "append_cache", "read_cache"
 FEW = 16
 #: Heads of most caches, and sequences of calls that read.
 HEADS, LENGTHS = 3, (1, 16, 0, 37, 64)
-#: More sequences than 128 threads.
+#: Slots of more pages than a byte counts; more sequences than 128 threads.
+FAR = 4096
 MANY = tuple(n * 7 % 23 for n in range(140))
 
 
@@ -156,11 +157,8 @@ def find_quantizers(spec: CacheSpec, answered: list[tuple[CacheCase, Any]]) -> t
         best: tuple[int, str, Quantizer] | None = None
         for name, quantizer in list_quantizers(fmt):
             try:
-                wrong = sum(
-                    a[part == "v"].tobytes()
-                    != c.compute((quantizer, _blank(spec.v)) if part == "k" else (_blank(spec.k), quantizer))[part == "v"].tobytes()
-                    for c, a in coded
-                )
+                pair = (quantizer, _blank(spec.v)) if part == "k" else (_blank(spec.k), quantizer)
+                wrong = sum(any(w[part == "v"].any() for _, w in _list_wrong(c, a, c.compute(pair))) for c, a in coded)
             except ValueError:  # a profile without a tensor scale
                 continue
             if best is None or wrong < best[0]:
@@ -237,6 +235,11 @@ def _show(case: CacheCase, answer: Any, right: tuple[Array, Array], wrong: list[
         slot = page * _page(case) + at
         token = np.flatnonzero(case.slots == slot)
         steps.append(f"slot {slot} is place {at} of page {page}, " + (f"of token {int(token[0])}" if len(token) else "which no token has"))
+    if case.slots is None:
+        assert case.lengths is not None
+        ends = np.cumsum(case.lengths)
+        sequence = int(np.searchsorted(ends, place[0], "right"))
+        steps.append(f"token {place[0]} is key {place[0] - int(ends[sequence] - case.lengths[sequence])} of sequence {sequence} of {len(ends)}")
     shown = [f"{int(a[part][place]):02x}" if a[part].dtype == np.uint8 else repr(float(a[part][place])) for a in (right, answer)]
     return Failure(case=case.label, given=given, expected={name: shown[0]}, returned={name: shown[1]}, steps=steps)
 
@@ -310,7 +313,7 @@ def _list_other(case: CacheCase, answer: Any, quantizers: tuple[Quantizer, Quant
     if case.spec.k == case.spec.v and case.spec.k.scaling is Scaling.TOKEN:
         written = [view_rows(cache, case.spec)[find_places(case.slots, _page(case))[1:]] for cache in answer]  # type: ignore[arg-type]
         least = min(float(w[..., -4:].copy().view(np.float32).min()) for w in written)
-        for _, quantizer in list_quantizers(case.spec.k, least):
+        for _, quantizer in list_quantizers(case.spec.k, least) if np.isfinite(least) else ():
             yield f"scales were never below {least:g}", lambda q=quantizer: case.compute((q, q))
 
 
@@ -435,7 +438,9 @@ def _list_appends(spec: CacheSpec, options: dict[str, Any], dtype: Any) -> Itera
         if not spec.per_head:
             yield make("place", "one head", page, slots[:7], pages, draw_exact, heads=1)
             yield make("place", "as many heads as tokens of a page", page, slots[:9], pages, draw_exact, heads=page)
-        yield make("place", "zeros among others", page, slots, pages, draw_some_zeros)
+        many = FAR // page + 1
+        yield make("place", "few tokens in many pages", page, draw.permutation(many * page)[:20], many, draw_exact)
+        yield make("code", "zeros among others", page, slots, pages, draw_some_zeros)
         yield make("code", "midpoints of codes", page, slots, pages, draw_thresholds)
         if options:
             yield make("tensor-scale", "given scales", page, slots[: count // 2 + 1], pages, draw_exact, given=options)

@@ -90,13 +90,14 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     given = _list_scales(spec)
     few = [-(-n // 6) for n in LENGTHS]
     yield "position", "every key", replace(base, queries=few)
-    for heads, shared in ((4, 4), (8, 1), (16, 2), (1, 1)):
+    for heads, shared in ((4, 4), (8, 1), (16, 2), (12, 12), (1, 1)):
         yield (
             "position",
             f"{heads} heads, {shared} of K",
             replace(base, queries=[3] * 5, heads=heads, shared=shared, aim=aim_everywhere(heads, 2)),
         )
     yield "position", "one query each", replace(base, queries=[1] * 5)
+    yield "position", "sequences of one length", replace(base, lengths=[48] * 6, queries=[1] * 6)
     yield "position", "more keys than a split", replace(base, lengths=SPLIT, queries=[1, 7, 23], aim=aim_everywhere(6, 4, 71))
     few_pages = base.page == 16 or base.page not in PAGES  # of the sizes that are tried, one
     if few_pages:
@@ -118,9 +119,14 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
         linear, lengths=(1, 2, 4, 32, 64), queries=[2] * 5, point=_look_nowhere, aim=aim_at(0, 6), whole=True
     )  # fmt: skip
     # Many of one half of the keys and few of the other have one word, so that parts of the keys have unequal sums.
-    for label, some in (("some keys", SOME), ("keys far apart", FAR), *[("the farthest keys", FARTHER)] * few_pages):
+    for label, some in (("some keys", SOME), ("keys far apart", FAR)):
         yield "sum", f"the mean of {label}", replace(
             base, lengths=(some[-1] + 20, some[-1] + 1), queries=[2, 2], spell=partial(_spell_alike, some), aim=aim_at(999, 6), whole=True,
+        )  # fmt: skip
+    if few_pages:
+        yield "sum", "the mean of the farthest keys", replace(
+            base, lengths=(FARTHER[-1] + 20,), queries=[1], spell=partial(_spell_alike, FARTHER), aim=aim_at(999, 1), heads=1, shared=1,
+            whole=True,
         )  # fmt: skip
     near = replace(linear, margin=NEAR, lengths=(2, 3, 5, 8, 4), queries=[2] * 5, aim=aim_at(0, 6))
     yield "interval", "weights of neighbours", near
@@ -148,9 +154,10 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     yield "mask", "causal, the mean of what is seen", replace(
         linear, lengths=(8, 4), queries=[8, 3], point=_look_nowhere, aim=aim_at(0, 6), whole=True, options={"causal": True}
     )  # fmt: skip
-    if not spec.top_left:
+    if not spec.top_left and few_pages:
         context = replace(base, lengths=SPLIT, queries=[1, 7, 90], aim=lambda queries, keys: aim_everywhere(6, 4, 71)(queries, keys - queries))
         yield "mask", "causal, every key of a context", replace(context, options={"causal": True})
+    if not spec.top_left:
         yield "no-key", "causal, more queries than keys", _edge(replace(linear, lengths=(5, 20)), [9, 21], causal=True)
 
 
