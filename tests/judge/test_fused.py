@@ -191,6 +191,18 @@ def test_wrong_kernels_are_found(variant: Variant) -> None:
     assert set(shown.returned) == {"code", "scale"}
 
 
+@pytest.mark.parametrize("columns", [4096, 16384])
+def test_a_long_row_of_a_norm_has_all_its_columns(columns: int) -> None:
+    """A kernel that holds so many of them loses the others."""
+    right = next(v for v in RIGHT if v.function == "rmsnorm").target
+
+    def quantize_fused(x: Any, function: str, fmt: str, weight: Any = None, eps: float = 1e-6) -> Any:
+        return right.quantize_fused(np.where(np.arange(x.shape[1]) < columns, x, 0).astype(x.dtype), function, fmt, weight=weight, eps=eps)
+
+    report = check(SimpleNamespace(**vars(right) | {"quantize_fused": quantize_fused}), in_process=True)
+    assert {r.topic for r in report.requirements if r.verdict not in GOOD} == {"call-size"}
+
+
 def test_a_claimed_contract_is_what_counts() -> None:
     rounded = Variant("SiLU rounded to bfloat16", "silu_mul", CONTRACTS["plain-0ulp+inner-bfloat16"].steps, contract="plain-0ulp")
     assert list_unmet(rounded.judge()[0])

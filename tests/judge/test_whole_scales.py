@@ -46,6 +46,11 @@ def _leak_nan(amax: Floats) -> Floats:
     return np.where(np.logical_or.accumulate(np.isnan(amax)), np.float32(np.nan), amax)
 
 
+def _divide_last(x: Floats, s: Floats) -> Floats:
+    """What vectors of four leave over is divided."""
+    return np.where(np.arange(x.shape[-1]) < x.shape[-1] // 4 * 4, x * (ONE / s), x / s)
+
+
 class _NeverReset:
     """An atomic maximum that no call sets to zero again."""
 
@@ -77,6 +82,9 @@ WRONG: dict[str, Quantizer] = {
     "scale of the first row for all": replace(ROWS, amax=lambda m: _repeat(m[0].max(), m)),
     "maximum of the first 128 of a row": replace(ROWS, amax=lambda m: m[..., :128].max(axis=-1)),
     "maximum of the first 1024 of a row": replace(ROWS, amax=lambda m: m[..., :1024].max(axis=-1)),
+    "maximum of the first 16384 of a row": replace(ROWS, amax=lambda m: m[..., :16384].max(axis=-1)),
+    "the last of an odd row are divided": replace(ROWS, scaled=_divide_last),
+    "rows from 65536 on have the scale of the first": replace(ROWS, amax=lambda m: m.max(axis=-1)[np.arange(len(m)) & 0xFFFF]),
     "the last of an odd row is not in the maximum": replace(ROWS, amax=lambda m: (m[..., : m.shape[-1] // 8 * 8] if m.shape[-1] > 8 else m).max(axis=-1)),
     "a NaN leaks into the rows behind": replace(ROWS, amax=lambda m: _leak_nan(m.max(axis=-1))),
     "rows from 64 on have the scale of row 63": replace(ROWS, amax=lambda m: m.max(axis=-1)[np.minimum(np.arange(len(m)), 63)]),
@@ -84,6 +92,7 @@ WRONG: dict[str, Quantizer] = {
     "maximum of the last row": replace(TENSORS, amax=lambda m: _repeat(m[-1].max(), m)),
     "each row by its own maximum": replace(TENSORS, amax=lambda m: m.max(axis=-1)),
     "maximum of the first 4096": replace(TENSORS, amax=lambda m: _repeat(m.reshape(-1)[:4096].max(), m)),
+    "maximum of the first 2^20": replace(TENSORS, amax=lambda m: _repeat(m.reshape(-1)[: 1 << 20].max(), m)),
     "maximum of the first 128 columns": replace(TENSORS, amax=lambda m: _repeat(m[..., :128].max(), m)),
     "the maximum of earlier calls": replace(TENSORS, amax=_NeverReset()),
 }  # fmt: skip
