@@ -239,7 +239,9 @@ def _show(case: CacheCase, answer: Any, right: tuple[Array, Array], wrong: list[
         assert case.lengths is not None
         ends = np.cumsum(case.lengths)
         sequence = int(np.searchsorted(ends, place[0], "right"))
-        steps.append(f"token {place[0]} is key {place[0] - int(ends[sequence] - case.lengths[sequence])} of sequence {sequence} of {len(ends)}")
+        steps.append(
+            f"token {place[0]} is key {place[0] - int(ends[sequence] - case.lengths[sequence])} of sequence {sequence} of {len(ends)}"
+        )
     shown = [f"{int(a[part][place]):02x}" if a[part].dtype == np.uint8 else repr(float(a[part][place])) for a in (right, answer)]
     return Failure(case=case.label, given=given, expected={name: shown[0]}, returned={name: shown[1]}, steps=steps)
 

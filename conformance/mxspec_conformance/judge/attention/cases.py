@@ -104,10 +104,14 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
         pairs = aim_everywhere(2, 1)
         yield "position", "many sequences", replace(base, lengths=MANY, queries=[1] * len(MANY), heads=2, shared=1, aim=pairs)
         yield "position", "sequences without queries among others", replace(base, queries=[0, 3, 0, 0, 2])
-        yield "position", "the farthest keys", replace(base, lengths=FARTHEST, queries=[1] * len(FARTHEST), heads=4, shared=1, aim=aim_from_end(4))
+        yield (
+            "position",
+            "the farthest keys",
+            replace(base, lengths=FARTHEST, queries=[1] * len(FARTHEST), heads=4, shared=1, aim=aim_from_end(4)),
+        )
     if not spec.ragged:
-        shared = [2 * base.page + more for more in (5, 1, base.page, 2 * base.page)]
-        yield "position", "pages that sequences share", replace(base, lengths=shared, queries=[4] * 4, prefix=2)
+        begun = [2 * base.page + more for more in (5, 1, base.page, 2 * base.page)]
+        yield "position", "pages that sequences share", replace(base, lengths=begun, queries=[4] * 4, prefix=2)
     linear = replace(base, spell=spell_places, point=partial(count_to, sign=1), step=1.0)
     yield "tail", "the last key of each", _edge(linear, [1, 5, 2, 3, 1])
     if not spec.ragged:
@@ -155,7 +159,9 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
         linear, lengths=(8, 4), queries=[8, 3], point=_look_nowhere, aim=aim_at(0, 6), whole=True, options={"causal": True}
     )  # fmt: skip
     if not spec.top_left and few_pages:
-        context = replace(base, lengths=SPLIT, queries=[1, 7, 90], aim=lambda queries, keys: aim_everywhere(6, 4, 71)(queries, keys - queries))
+        context = replace(
+            base, lengths=SPLIT, queries=[1, 7, 90], aim=lambda queries, keys: aim_everywhere(6, 4, 71)(queries, keys - queries)
+        )
         yield "mask", "causal, every key of a context", replace(context, options={"causal": True})
     if not spec.top_left:
         yield "no-key", "causal, more queries than keys", _edge(replace(linear, lengths=(5, 20)), [9, 21], causal=True)

@@ -87,7 +87,9 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
     if design.is_norm:
         columns = -(-_LONG_NORM // fmt.k) * fmt.k
         yield Case("call-size", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns, rows=1).fill())
-    yield Case("overflow", "large numbers", design.fill(8000.0 if design.is_norm else 1000.0 if function.kind is Kind.HADAMARD else 40.0, 8.0))
+    yield Case(
+        "overflow", "large numbers", design.fill(8000.0 if design.is_norm else 1000.0 if function.kind is Kind.HADAMARD else 40.0, 8.0)
+    )
     if function.kind in (Kind.SILU, Kind.SWIGLU_OAI):
         below = design.repeat(lambda shape: design.rng.uniform(-30, -2, shape))
         yield Case("overflow", "gates far below zero", design.fill(0.2, plus=below))

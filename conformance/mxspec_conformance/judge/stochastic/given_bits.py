@@ -260,12 +260,15 @@ def _judge_places(session: TargetSession, fmt: BlockFormat, profile: Profile, ro
     for dtype in capabilities.dtypes:
         held = np.flatnonzero(is_representable(rows.x, dtype).all(axis=1))
         if held.size:
-            calls += [(f"a {what} call in {dtype}", dtype, held[drawn % held.size], (), row) for what, row in (("large", 4), ("wide", WIDE))]
+            calls += [
+                (f"a {what} call in {dtype}", dtype, held[drawn % held.size], (), row) for what, row in (("large", 4), ("wide", WIDE))
+            ]
     calls += [
-        (f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a), 4) for a in ("fortran", "columns", "reversed")
+        (f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a), 4)
+        for a in ("fortran", "columns", "reversed")
     ]
     for name, dtype, chosen, before, row in calls:
-        x, words = (part[chosen].reshape(len(chosen) // row, -1) for part in (rows.x, rows.words))
+        x, words = rows.x[chosen].reshape(len(chosen) // row, -1), rows.words[chosen].reshape(len(chosen) // row, -1)
         answer = run_once(
             partial(
                 session.call,

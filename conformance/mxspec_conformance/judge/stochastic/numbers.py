@@ -77,8 +77,8 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
             if ok and not lowest:
                 contradicted |= {e for e, codes in known if codes[i] != code}
             judged.append((label, bool(ok), equals, show))
-    for label, right, explained, show in judged:
-        scorecard.count("random-bits", label, ok=right, equals=explained - contradicted, show=show)
+    for label, right, explained, shown in judged:
+        scorecard.count("random-bits", label, ok=right, equals=explained - contradicted, show=shown)
     return {}
 
 
