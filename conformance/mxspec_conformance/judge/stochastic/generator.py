@@ -65,7 +65,7 @@ def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scoreca
         _enter_contract(answer, fmt, scorecard)
     tests = [t for a in answers if a.draws.frequencies for t in list_frequencies(a, fmt)]
     tests += [t for a in answers if a.draws.independence for t in list_dependences(a)]
-    tests += [t for a in answers if a.draws.independence and not a.draws.is_other_way for t in list_dependences_of_halves(a)]
+    tests += [t for a in [a for a in answers if a.draws.independence][:1] for t in list_dependences_of_halves(a)]
     if seeded:
         of_seeds = _find_seeded(answers, draws)
         tests += list_dependences_of_seeds(of_seeds)
