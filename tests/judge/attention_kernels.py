@@ -311,6 +311,17 @@ def _never_rescaled(self: Kernel, z: Array, v: Array) -> Array:
     return self.divide(o, total)
 
 
+def own_pages(self: Kernel, tables: Array, n: int) -> Array:
+    """Pages that an earlier sequence has are taken for its last one."""
+    return np.where(np.isin(tables[n], tables[:n]), tables[0, 0], tables[n])
+
+
+def _after_empty(self: Kernel, queries: int, keys: int, causal: bool, window: int | None) -> Array:
+    """The sequence behind one without queries sees its first key alone."""
+    late, self.noted = getattr(self, "noted", False), not queries
+    return Kernel.see(self, queries, keys, causal, window) & ((np.arange(keys) == 0) | (not late))
+
+
 def _stale(self: Kernel, cache: Array, pages: Array, count: int) -> Array:
     """The last page is the one that the sequence had before."""
     pages = np.array(pages)
@@ -381,4 +392,14 @@ WRONG = [
         "gather": lambda s, c, p, n: Kernel.gather(s, c.reshape(len(c), c.shape[2], c.shape[1], -1).swapaxes(1, 2), p, n),
     }),
     Variation("V is K", {"decode_v": lambda s, r, f, k, v: s.decode(np.roll(r, 1, -2), f, v)}),
+    Variation("of more than eight heads of K the first", {"share": lambda s, heads, shared: Kernel.share(s, heads, shared) * (shared <= 8)}),
+    Variation("32 sequences, over and over", {"table": lambda s, t, n: t[n % 32]}),
+    Variation("a page is one sequence's", {"table": own_pages}),
+    Variation("a sequence without queries leaves its length behind", _see(_after_empty)),
+    Variation("32 splits of 128 keys", _see(lambda s, q, k, c, w: Kernel.see(s, q, k, c, w) & (np.arange(k) < 4096))),
+    Variation("the last key of two whole splits", _see(lambda s, q, k, c, w: Kernel.see(s, q, k, c, w) & ((k != 512) | (np.arange(k) < 511)))),
+    Variation("parts of 4096 are merged without their sums", {"weigh": split(4096, by_sum=False)}),
+    Variation("a tile of queries sees 512 keys of its context", _see(
+        lambda s, q, k, c, w: Kernel.see(s, q, k, c, w) & ~((q > 64) & c & (np.arange(k) >= 512) & (np.arange(k) < k - q))
+    )),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 import mxspec
 
-from tests.judge.attention_kernels import Kernel
+from tests.judge.attention_kernels import Kernel, own_pages
 
 E4M3 = ml_dtypes.float8_e4m3fn
 Array = Any
@@ -155,6 +155,13 @@ def _whole_page(self: Cache, cache: Array, pages: Array, places: Array, rows: Ar
     cache[pages, places] = rows
 
 
+def _largest_of_nine(self: Cache, x: Array, cache: str, scale: Array) -> Array:
+    """Numbers beyond the largest of the first nine of a block are that."""
+    blocks = x.reshape(*x.shape[:-1], x.shape[-1] // 16, 16)
+    top = np.abs(blocks[..., :9]).max(-1, keepdims=True)
+    return Cache.quantize(self, np.clip(blocks, -top, top).reshape(x.shape), cache, scale)
+
+
 def _stride(slots: Array, page: int, pages: int) -> tuple[Array, Array, Array]:
     kept = np.flatnonzero(slots >= 0)
     return kept, slots[kept] // max(page - 1, 1) % pages, slots[kept] % page
@@ -185,9 +192,25 @@ WRONG_WRITERS = [
     Writer("int8: one scale for all heads", {"scale": lambda s, x: np.broadcast_to(np.abs(x).max((-2, -1), keepdims=True) / np.float32(127), (*x.shape[:-1], 1))}, INT8),
     Writer("int8: truncated", {"whole": lambda s, x: np.trunc(x)}, INT8),
     Writer("int8: the scale is over 128", {"scale": lambda s, x: np.abs(x).max(-1, keepdims=True) / np.float32(128)}, INT8),
+    Writer("int8: the scale of zeros is NaN", {"store": lambda s, x: np.where(x == 0, np.float32(np.nan), x)}, INT8),
+    Writer("int8: no scale is below 0.001", {"scale": lambda s, x: np.maximum(Cache.scale(s, x), np.float32(0.001))}, INT8, "as if scales were never below 0.001"),
+    Writer("NVFP4: the largest of nine", {"quantize": _largest_of_nine}, NV),
+    Writer("-1 is the last slot of many", _at(lambda slots, page, pages: np.where((slots < 0) & (len(slots) > 400), page * pages - 1, slots))),
+    Writer("pages of one byte", {"places": lambda s, slots, page, pages: tuple(part & 255 if n == 1 else part for n, part in enumerate(Cache.places(s, slots, page, pages)))}),
     Writer("NVFP4: nibbles exchanged", {"pack": lambda s, x: x[..., 1::2] | x[..., ::2] << 4}, NV),
     Writer("NVFP4: the first scale of four, four times", {"store": lambda s, x: np.repeat(x[..., :1], x.shape[-1], -1)}, NV),
     Writer("MXFP8: scales backwards", {"store": lambda s, x: x[..., ::-1]}, MX),
     Writer("scales are not written", {"store": lambda s, x: np.zeros_like(x)}, MX),
     Writer("written for one order of scales, read by another", {}, "nvfp4/v-4x4+page-16", "as if the block scales of V lay in the other order (v-4x4)"),
+]  # fmt: skip
+
+
+def _with_kernel(**steps: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {"kernel": lambda self: type("Varied", (Kernel,), dict(steps))()}
+
+
+WRONG_READERS = [
+    Writer("128 sequences, over and over", _with_kernel(table=lambda s, t, n: t[n % 128]), reads=True),
+    Writer("a page is one sequence's", _with_kernel(table=own_pages), reads=True),
+    Writer("of scales the exponents", _with_kernel(decode=lambda s, r, f, x: Kernel.decode(s, r, f, np.ldexp(np.float32(1), np.frexp(x)[1] - 1))), reads=True),
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from mxspec_conformance.targets.errors import TargetError
 from mxspec_conformance.transports.opening import open_target
 
 from tests.judge.attention_kernels import RIGHT, WRONG, Variation
-from tests.judge.cache_writers import RIGHT_WRITERS, WRONG_WRITERS, Writer
+from tests.judge.cache_writers import RIGHT_WRITERS, WRONG_READERS, WRONG_WRITERS, Writer
 from tests.transports import build_library
 
 OPTIONS = ("page_table", "causal", "window", "scale", "q_scale", "k_scale", "v_scale")
@@ -172,7 +172,7 @@ def test_a_right_cache_is_not_accused(writer: Writer) -> None:
 
 @pytest.mark.share(10)
 @pytest.mark.all_calls
-@pytest.mark.parametrize("writer", WRONG_WRITERS, ids=lambda w: w.text)
+@pytest.mark.parametrize("writer", [*WRONG_WRITERS, *WRONG_READERS], ids=lambda w: w.text)
 def test_a_wrong_cache_is_found(writer: Writer) -> None:
     report = check(writer.make())
     assert report.exit_code == 1

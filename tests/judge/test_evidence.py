@@ -147,3 +147,14 @@ def test_conventions_of_random_bits(rule: str, bits: int, exact: bool) -> None:
     assert shown(check(target)) == []
     other = make(["mxfp4"], SR_BITS=bits, SR_RULE="below" if rule == "carry" else "carry", encode_stochastic=encode_stochastic)
     assert [r.topic for r in shown(check(other)) if r.verdict is Verdict.FAIL] == ["random-bits"]
+
+
+def test_a_word_of_ones_that_never_comes_is_no_zeros() -> None:
+    """A number rounded down in one case of hundreds is not taken for a kernel of zeros, which right answers contradict."""
+
+    def encode_stochastic(x: Array, element: str, random_bits: Array) -> Array:
+        return mxspec.encode(np.nan_to_num(x), element, rounding="sr", random_bits=np.minimum(random_bits, 0xFFFE), sr_bits=16)
+
+    found = shown(check(make(["mxfp4"], SR_BITS=16, ELEMENTS=["e2m1"], encode_stochastic=encode_stochastic)))
+    assert [r.topic for r in found if r.verdict is Verdict.FAIL] == ["random-bits"]
+    assert "zero" not in found[0].note

@@ -324,6 +324,7 @@ BUGS = {
     "one word for a block": Bug(by(shared(lambda p, _: p // 32)), {"independence"}, COUNTED),
     "one row's words for all rows": Bug(by(shared(lambda p, s: p % s[1])), {"independence"}, COUNTED),
     "every program's words from its own lanes": Bug(by(shared(lambda p, _: p % 1024)), {"independence"}, COUNTED),
+    "a table of 10,007 words": Bug(by(shared(lambda p, _: p % 10007)), {"independence"}, COUNTED),
     "one word for a row": Bug(by(shared(lambda p, s: p // s[1])), {"independence", "probability"}, COUNTED),
     "bytes that overlap": Bug(by(overlapping, bits=8), {"independence"}),
     "a word and its complement": Bug(by(antithetic), {"independence"}),

@@ -157,6 +157,7 @@ MISUSES: dict[str, Callable[[Array, Array], dict[str, Any]]] = {
     "where exact": lambda x, words: {"goes": lambda f, w, n: (w >= 2.0**n - 1) | carry(f, w, n)},
     "of negative numbers inverted": lambda x, words: {"words": np.where(np.signbit(x), ~words, words)},
     "a fraction of eight bits": lambda x, words: {"goes": lambda f, w, n: carry(np.floor(f * 256) / 256, w, n)},
+    "of pairs in wide rows": lambda x, words: {"words": words[:, np.arange(words.shape[1]) & ~1] if words.shape[1] > 4096 else words},
     "the scale too": lambda x, words: {"scales": (right(x, "mxfp4")[1] + (words[:, ::32] & 1)).astype(np.uint8)},
 }
 

@@ -378,3 +378,18 @@ def test_nan_and_inf_are_kept(fmt: str, codes: tuple[int, ...]) -> None:
         target = SimpleNamespace(NAME="packer", VERSION="1", SPARSE_FORMATS=[fmt], compress=compress)
         found = {r.topic: r.verdict for r in judge_sparse(InProcessSession(target, "packer"), "compress", fmt, calls=False)}
         assert found["pattern"] is verdict
+
+
+@pytest.mark.parametrize("fmt", ["e4m3-2to4", "int4-2to4"])
+def test_the_two_largest_magnitudes_are_told_apart(fmt: str) -> None:
+    """One that takes the largest for the next one keeps either; no rule does, as it is right elsewhere."""
+    kind, _, _ = fmt.partition("-")
+
+    def alike(codes: Any, fmt: str) -> Any:
+        largest, next_one = (7, 6) if kind == "int4" else (0x7E, 0x7D)
+        taken = np.where(codes & 0x7F == largest, next_one | codes & 0x80, codes).astype(np.uint8)
+        return np.where(sparsity.prune(taken, kind=kind) == 0, 0, codes).astype(np.uint8)
+
+    found = {r.topic: r for r in judge_sparse(InProcessSession(target(prune=alike, SPARSE_FORMATS=[fmt]), "t"), "prune", fmt, calls=False)}
+    assert found["largest"].verdict is Verdict.FAIL
+    assert found["largest"].explained_by == ""

@@ -15,6 +15,7 @@ import pytest
 import mxspec
 from mxspec_conformance.identification.target import identify
 from mxspec_conformance.judge.check import check
+from mxspec_conformance.judge.invariance import pace
 from mxspec_conformance.proving.run import Plan, prove
 
 from tests.float_scale_kernels import ROW, TENSOR, Floats, Quantizer, bfloat
@@ -44,6 +45,11 @@ def _clamp(q: Floats, largest: float) -> Any:
 
 def _leak_nan(amax: Floats) -> Floats:
     return np.where(np.logical_or.accumulate(np.isnan(amax)), np.float32(np.nan), amax)
+
+
+def _divide_last(x: Floats, s: Floats) -> Floats:
+    """What vectors of four leave over is divided."""
+    return np.where(np.arange(x.shape[-1]) < x.shape[-1] // 4 * 4, x * (ONE / s), x / s)
 
 
 class _NeverReset:
@@ -77,6 +83,8 @@ WRONG: dict[str, Quantizer] = {
     "scale of the first row for all": replace(ROWS, amax=lambda m: _repeat(m[0].max(), m)),
     "maximum of the first 128 of a row": replace(ROWS, amax=lambda m: m[..., :128].max(axis=-1)),
     "maximum of the first 1024 of a row": replace(ROWS, amax=lambda m: m[..., :1024].max(axis=-1)),
+    "maximum of the first 16384 of a row": replace(ROWS, amax=lambda m: m[..., :16384].max(axis=-1)),
+    "the last of an odd row are divided": replace(ROWS, scaled=_divide_last),
     "the last of an odd row is not in the maximum": replace(ROWS, amax=lambda m: (m[..., : m.shape[-1] // 8 * 8] if m.shape[-1] > 8 else m).max(axis=-1)),
     "a NaN leaks into the rows behind": replace(ROWS, amax=lambda m: _leak_nan(m.max(axis=-1))),
     "rows from 64 on have the scale of row 63": replace(ROWS, amax=lambda m: m.max(axis=-1)[np.minimum(np.arange(len(m)), 63)]),
@@ -87,6 +95,14 @@ WRONG: dict[str, Quantizer] = {
     "maximum of the first 128 columns": replace(TENSORS, amax=lambda m: _repeat(m[..., :128].max(), m)),
     "the maximum of earlier calls": replace(TENSORS, amax=_NeverReset()),
 }  # fmt: skip
+
+#: What large calls alone show.
+LARGE: dict[str, Quantizer] = {
+    "rows from 65536 on have the scale of the row 65536 places before": replace(
+        ROWS, amax=lambda m: m.max(axis=-1)[np.arange(len(m)) & 0xFFFF]
+    ),
+    "maximum of the first 2^20": replace(TENSORS, amax=lambda m: _repeat(m.reshape(-1)[: 1 << 20].max(), m)),
+}
 
 
 def judge(kernel: Quantizer, **options: Any) -> Any:
@@ -140,6 +156,13 @@ def test_the_inverse_of_a_multiplier_is_not_accused() -> None:
 def test_a_wrong_kernel_is_found(name: str) -> None:
     kernel = WRONG[name]
     assert judge(kernel, profile=f"vllm-0.33/fp8-{kernel.fmt.split('-')[1]}/native").exit_code == 1
+
+
+@pytest.mark.all_calls
+@pytest.mark.parametrize("name", LARGE)
+def test_a_kernel_that_is_wrong_in_large_calls_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "measure_speed", lambda call: pace.Speed.FAST)
+    assert judge(LARGE[name]).exit_code == 1
 
 
 #: A quantizer by the model that takes torch's shapes: a scale for each row as [rows, 1] or [rows], one as [] or [1].

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.sparsity import KEPT, RULES, SparseFormat, find_illegal, get_sparse
+from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.sparse_calls import judge_sparse_calls
 from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, list_masks, place_kept
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
@@ -57,6 +58,7 @@ def judge_sparse(
     pools: list[Asked] = []
     adjacent: list[Asked] = []
     answers = False
+    contradicted: set[Explanation] = set()
     for case in list_sparse_cases(fmt) if given is None else given:
         if case.function != function:
             continue
@@ -65,6 +67,8 @@ def judge_sparse(
             found = _ask_all(session, asked, failures)
             answered = _enter(asked, found, scorecard)
             answers |= answered is not None
+            if answered is not None:
+                contradicted |= answered.list_contradicted()
             if answered is not None and case.topic in ("largest", "pattern"):
                 pools.append(answered)
             elif answered is not None and _belongs_to_calls(answered):
@@ -72,7 +76,7 @@ def judge_sparse(
     if pools and calls:
         judge_sparse_calls(session, reduce(Asked.join, adjacent, pools[0]), scorecard)
     order = {name: number for number, name in enumerate(RULES)}
-    explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause, order.get(e.name, 0)))
+    explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause, order.get(e.name, 0)), contradicted.__contains__)
     requirements = []
     for tally in scorecard.tallies.values():
         requirement = judge_tally(tally, explanation, _show_first, described=bool(rule), may_refuse=answers)

@@ -140,6 +140,13 @@ class Asked:
             found = [(e, self.equal(returned[0], dense)) for e, dense in self.list_alternatives()]
         return [frozenset(e for e, same in found if same[i]) for i in np.flatnonzero(wrong)]
 
+    def list_contradicted(self) -> set[Explanation]:
+        """What would have pruned otherwise some group that came back right."""
+        if self.case.function is not SparseFunction.PRUNE or self.answers is None:
+            return set()
+        right = self.find_right((self.answers,))
+        return {e for e, dense in self.list_alternatives() if (right & ~self.equal(self.answers, dense)).any()}
+
     def equal(self, a: Codes, b: Codes) -> Bools:
         """Whether two groups hold equal numbers."""
         same: Bools = np.asarray(equal_codes(a, b, self.fmt).all(axis=-1))

@@ -1,4 +1,4 @@
-"""The sparse cases that are asked: those of the vectors, and groups that keep a NaN or an infinity.
+"""The sparse cases that are asked: those of the vectors, groups that keep a NaN or an infinity, and groups of adjacent magnitudes.
 
 No other number stands for these two: a packer that takes one for a zero loses it. A NaN has no magnitude; one may refuse it.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from mxspec.elements import decode_table
 from mxspec.formats import ELEMENTS
-from mxspec.sparsity import KEPT, SparseFormat, Sparsity, decompress, get_sparse
+from mxspec.sparsity import KEPT, SparseFormat, Sparsity, decompress, find_largest, get_sparse
 from mxspec_vectors.cases import SparseCase, SparseFunction, load_sparse_cases
 
 #: Flag of cases that a target may refuse.
@@ -25,7 +25,29 @@ def list_sparse_cases(fmt: str) -> tuple[SparseCase, ...]:
 
     Raises VectorError where a registered format has no vectors.
     """
-    return (*load_sparse_cases(fmt), *_list_specials(get_sparse(fmt)))
+    return (*load_sparse_cases(fmt), *_list_specials(get_sparse(fmt)), _list_adjacent(get_sparse(fmt)))
+
+
+def _list_adjacent(fmt: SparseFormat) -> SparseCase:
+    """Every two adjacent magnitudes, in groups that hold each twice: of their order nothing but a comparison of the two tells."""
+    table = fmt.codes.table
+    assert table is not None
+    codes = np.arange(1 << fmt.codes.bits)
+    order = table[codes].astype(np.int64)
+    finite = order >= 0
+    if fmt.kind in ELEMENTS:
+        finite &= np.isfinite(decode_table(ELEMENTS[fmt.kind]).astype(np.float64))
+    sizes, first, of = np.unique(order[finite], return_index=True, return_inverse=True)
+    last = np.array([np.flatnonzero(of == n)[-1] for n in range(len(sizes))])  # the same magnitude of the other sign, if there is one
+    low, high = (codes[finite][place] for place in (first, last))
+    units = np.stack([low[:-1], high[1:], low[1:], high[:-1]], axis=1)
+    groups = np.concatenate([units, units[:, [1, 0, 3, 2]]]).astype(np.uint8).repeat(fmt.sparsity.unit, axis=1)
+    patterns = find_largest(groups, kind=fmt.kind, sparsity=fmt.sparsity)[:, 0]
+    empty = np.empty(0, np.uint8)
+    return SparseCase(
+        id=f"prune-adjacent-{fmt.name}", topic="largest", function=SparseFunction.PRUNE, codes=groups, kept=empty, metadata=empty,
+        patterns=patterns, flags=(),
+    )  # fmt: skip
 
 
 def _list_specials(fmt: SparseFormat) -> Iterator[SparseCase]:

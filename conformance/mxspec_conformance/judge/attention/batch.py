@@ -45,6 +45,8 @@ class Batch:
     #: Whether numbers of V are small and whole, so that sums of them are certain; and whether what no sequence has is NaN.
     whole: bool = False
     lost: bool = False
+    #: Pages that all sequences begin with: those of the first one.
+    prefix: int = 0
     #: Given factors, as the call has them.
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -54,6 +56,8 @@ class Batch:
         draw, spec, d, shared = np.random.default_rng(self.seed), self.spec, self.spec.d, self.shared
         needed = [-(-n // self.page) for n in self.lengths]
         orders = draw.permuted(np.tile(np.arange(d), (len(self.lengths), shared, 1)), axis=-1)
+        if self.prefix:  # a page has one order
+            orders[...] = orders[0]
         order = draw.permutation(sum(needed) + SPARE)
         count = len(order) * self.page
         # What no sequence has looks like a key behind all others.
@@ -62,7 +66,7 @@ class Batch:
         table = np.full((len(self.lengths), max(max(needed), 1) + 1), order[-1], np.int32)
         ends = np.cumsum(needed)
         for n, end in enumerate(ends):
-            mine = order[end - needed[n] : end]
+            mine = np.concatenate([order[: self.prefix], order[end - needed[n] + self.prefix : end]])
             table[n, : needed[n]], owners[mine] = mine, n
             places[mine] = np.arange(needed[n] * self.page).reshape(-1, self.page)
         units = np.take_along_axis(
@@ -113,6 +117,11 @@ class Batch:
 def aim_everywhere(heads: int, first: int, step: int = 1) -> Aim:
     """Each key in turn, or each so many keys further, another one for each head."""
     return lambda queries, keys: (np.arange(queries)[:, None] * heads + np.arange(heads) * 5 + first) * step % max(keys, 1)
+
+
+def aim_from_end(heads: int) -> Aim:
+    """The last key, and for other heads those that divide the keys evenly."""
+    return lambda queries, keys: np.tile(keys - 1 - np.arange(heads) * keys // heads, (queries, 1))
 
 
 def aim_at_edge(spec: CacheSpec, heads: int, *, causal: bool, window: int | None, first: bool) -> Aim:

@@ -68,6 +68,8 @@ def _fill_append(pool: _Pool, quantizers: tuple[Quantizer, Quantizer], places: P
     slots = (np.arange(tokens, dtype=np.int64) * 7919 % (pages * page)).astype(np.int32)
     if len(np.unique(slots)) < tokens:
         slots = np.arange(tokens, dtype=np.int32)[::-1].copy()
+    if int(places.sum()) % 2:  # in some calls, some tokens are not stored
+        slots[1::5] = -1
     shape = (pages, heads, page) if spec.heads_first else (pages, page, heads)
     caches = [np.full((*shape, fmt.width(spec.d)), 0x35, np.uint8).astype(fmt.dtype) for fmt in (spec.k, spec.v)]
     k, v = (pool.units[n][places].astype(pool.dtype) for n in range(2))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +23,7 @@ from mxspec.attention import (
     list_quantizers,
     parse_cache,
     read_cache,
+    read_rows,
     view_rows,
 )
 from mxspec.attention.caches import write_rows
@@ -45,6 +47,9 @@ APPEND, READ = "append_cache", "read_cache"
 FEW = 16
 #: Heads of most caches, and sequences of calls that read.
 HEADS, LENGTHS = 3, (1, 16, 0, 37, 64)
+#: Slots of more pages than a byte counts; more sequences than 128 threads.
+FAR = 4096
+MANY = tuple(n * 7 % 23 for n in range(140))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +75,16 @@ class CacheCase:
         caches = self.k_cache, self.v_cache
         first = (self.k, self.v, self.slots, *caches) if self.slots is not None else (*caches, self.page_table, self.lengths)
         return *first, self.spec.text
+
+    def list_readings(self) -> Iterator[tuple[Array, Array]]:
+        """What a read may return: numbers in float32; under given scales of many bits also in 16 bits, with products there or before."""
+        yield self.compute()
+        if self.slots is None and self.topic == "tensor-scale":
+            for dtype in (ml_dtypes.bfloat16, np.float16):
+                narrow = replace(self, options={name: s.astype(dtype).astype(np.float32) for name, s in self.options.items()})
+                for case in (self, narrow):
+                    k, v = (part.astype(dtype).astype(np.float32) for part in case.compute())
+                    yield k, v
 
     def compute(self, quantizers: tuple[Quantizer, Quantizer] | None = None) -> tuple[Array, Array]:
         """What the model returns."""
@@ -142,11 +157,8 @@ def find_quantizers(spec: CacheSpec, answered: list[tuple[CacheCase, Any]]) -> t
         best: tuple[int, str, Quantizer] | None = None
         for name, quantizer in list_quantizers(fmt):
             try:
-                wrong = sum(
-                    a[part == "v"].tobytes()
-                    != c.compute((quantizer, _blank(spec.v)) if part == "k" else (_blank(spec.k), quantizer))[part == "v"].tobytes()
-                    for c, a in coded
-                )
+                pair = (quantizer, _blank(spec.v)) if part == "k" else (_blank(spec.k), quantizer)
+                wrong = sum(any(w[part == "v"].any() for _, w in _list_wrong(c, a, c.compute(pair))) for c, a in coded)
             except ValueError:  # a profile without a tensor scale
                 continue
             if best is None or wrong < best[0]:
@@ -166,6 +178,8 @@ def _blank(fmt: RowFormat) -> Quantizer:
 
 def _enter(case: CacheCase, answer: Any, quantizers: tuple[Quantizer, Quantizer] | None, scorecard: Scorecard) -> None:
     right = case.compute(quantizers)
+    if case.slots is None:
+        right = min(case.list_readings(), key=lambda r: sum(int(_differ(a, b).sum()) for a, b in zip(answer, r, strict=True)))
     for topic, wrong in _list_wrong(case, answer, right):
         ok = not any(w.any() for w in wrong)
         explained = frozenset() if ok else _explain(case, answer, quantizers)
@@ -180,12 +194,16 @@ def _list_wrong(case: CacheCase, answer: Any, right: tuple[Array, Array]) -> Ite
         yield case.topic, wrong
         return
     touched = []
-    for part, cache in (("k", case.k_cache), ("v", case.v_cache)):
+    for part, given, cache in (("k", case.k, answer[0]), ("v", case.v, answer[1])):
         fmt: RowFormat = getattr(case.spec, part)
-        mark: Array = np.zeros(view_rows(cache, case.spec).shape, np.uint8)
-        _, pages, places = find_places(case.slots, mark.shape[1])
+        rows = view_rows(cache, case.spec) if part == "k" else read_rows(cache, case.spec)
+        mark: Array = np.zeros(rows.shape, np.uint8)
+        kept, pages, places = find_places(case.slots, mark.shape[1])
         mark[pages, places, :, : fmt.count_codes(case.spec.d)] = 1
         mark[pages, places, :, fmt.count_codes(case.spec.d) :] = 2
+        # Zeros may have any scale that is a number.
+        zeros = (np.asarray(given)[kept] == 0).all(-1) & (decode_rows(rows[pages, places], fmt) == 0).all(-1)
+        mark[pages, places] = np.where(zeros[..., None], 3, mark[pages, places])
         touched.append(write_rows(mark, case.spec) if part == "v" else np.ascontiguousarray(view_rows(mark, case.spec)))
     yield case.topic, [w & (t == 1) for w, t in zip(wrong, touched, strict=True)]
     if any((t == 2).any() for t in touched):
@@ -217,6 +235,13 @@ def _show(case: CacheCase, answer: Any, right: tuple[Array, Array], wrong: list[
         slot = page * _page(case) + at
         token = np.flatnonzero(case.slots == slot)
         steps.append(f"slot {slot} is place {at} of page {page}, " + (f"of token {int(token[0])}" if len(token) else "which no token has"))
+    if case.slots is None:
+        assert case.lengths is not None
+        ends = np.cumsum(case.lengths)
+        sequence = int(np.searchsorted(ends, place[0], "right"))
+        steps.append(
+            f"token {place[0]} is key {place[0] - int(ends[sequence] - case.lengths[sequence])} of sequence {sequence} of {len(ends)}"
+        )
     shown = [f"{int(a[part][place]):02x}" if a[part].dtype == np.uint8 else repr(float(a[part][place])) for a in (right, answer)]
     return Failure(case=case.label, given=given, expected={name: shown[0]}, returned={name: shown[1]}, steps=steps)
 
@@ -290,7 +315,7 @@ def _list_other(case: CacheCase, answer: Any, quantizers: tuple[Quantizer, Quant
     if case.spec.k == case.spec.v and case.spec.k.scaling is Scaling.TOKEN:
         written = [view_rows(cache, case.spec)[find_places(case.slots, _page(case))[1:]] for cache in answer]  # type: ignore[arg-type]
         least = min(float(w[..., -4:].copy().view(np.float32).min()) for w in written)
-        for _, quantizer in list_quantizers(case.spec.k, least):
+        for _, quantizer in list_quantizers(case.spec.k, least) if np.isfinite(least) else ():
             yield f"scales were never below {least:g}", lambda q=quantizer: case.compute((q, q))
 
 
@@ -343,6 +368,13 @@ def draw_exact(fmt: RowFormat, shape: tuple[int, ...], d: int, draw: np.random.G
     return scaled
 
 
+def draw_some_zeros(*args: Any) -> Array:
+    """The same numbers, and every third head of a token zeros."""
+    x = draw_exact(*args)
+    x.reshape(-1, x.shape[-1])[::3] = 0
+    return x
+
+
 def _unit_codes(rows: Array, fmt: RowFormat, d: int) -> tuple[Array, Array]:
     """The codes of rows, and scales of 1."""
     from mxspec.attention.rows import split_rows
@@ -370,8 +402,11 @@ def draw_thresholds(fmt: RowFormat, shape: tuple[int, ...], d: int, draw: np.ran
     k = 1 if fmt.scaling is Scaling.GIVEN else d if fmt.block is None else fmt.block.k
     if k > 1:
         most = largest(fmt) * draw.uniform(1, 2, (*shape, d // k)) ** draw.integers(0, 2, (*shape, d // k))
-        chosen[..., ::k] = most
-        chosen *= np.repeat(2.0 ** draw.integers(-4, 5, (*shape, d // k)), k, -1).astype(np.float32)
+        chosen[..., ::k] = most * draw.choice([-1, 1], most.shape)
+        chosen = draw.permuted(chosen.reshape(*shape, d // k, k), axis=-1).reshape(chosen.shape)
+        # Block scales of a few binades have ends of their own.
+        ends = (-4, 5) if fmt.block is not None and not fmt.block.scale.is_power_of_two else (-12, 7)
+        chosen *= np.repeat(2.0 ** draw.integers(*ends, (*shape, d // k)), k, -1).astype(np.float32)
     scaled: Array = (chosen * scale).astype(dtype)
     return scaled
 
@@ -405,6 +440,9 @@ def _list_appends(spec: CacheSpec, options: dict[str, Any], dtype: Any) -> Itera
         if not spec.per_head:
             yield make("place", "one head", page, slots[:7], pages, draw_exact, heads=1)
             yield make("place", "as many heads as tokens of a page", page, slots[:9], pages, draw_exact, heads=page)
+        many = FAR // page + 1
+        yield make("place", "few tokens in many pages", page, draw.permutation(many * page)[:20], many, draw_exact)
+        yield make("code", "zeros among others", page, slots, pages, draw_some_zeros)
         yield make("code", "midpoints of codes", page, slots, pages, draw_thresholds)
         if options:
             yield make("tensor-scale", "given scales", page, slots[: count // 2 + 1], pages, draw_exact, given=options)
@@ -420,13 +458,14 @@ def _list_appends(spec: CacheSpec, options: dict[str, Any], dtype: Any) -> Itera
 def _list_reads(spec: CacheSpec, options: dict[str, Any]) -> Iterator[CacheCase]:
     d, draw = spec.d, np.random.default_rng(6)
 
-    def make(topic: str, label: str, page: int, lengths: tuple[int, ...], write: Any, given: Any = None) -> CacheCase:
+    def make(topic: str, label: str, page: int, lengths: tuple[int, ...], write: Any, given: Any = None, prefix: int = 0) -> CacheCase:
         needed = [-(-n // page) for n in lengths]
         order, table = draw.permutation(sum(needed) + 2), np.zeros((len(lengths), max(needed) + 1), np.int32)
         table[...] = order[-1]
         ends = np.cumsum(needed)
         for n, end in enumerate(ends):
             table[n, : needed[n]] = order[end - needed[n] : end]
+        table[:, :prefix] = table[0, :prefix]
         k, v = (write((len(order), page, HEADS), d, fmt, draw) for fmt in (spec.k, spec.v))
         k[order[-2:]], v[order[-2:]] = lose_rows(k[order[-2:]], spec.k), lose_rows(v[order[-2:]], spec.v)
         return CacheCase(
@@ -438,9 +477,14 @@ def _list_reads(spec: CacheSpec, options: dict[str, Any]) -> Iterator[CacheCase]
         yield make("place", "sequences in any pages", page, (64, 128, 64), draw_rows)
         yield make("tail", "lengths of every kind", page, LENGTHS, draw_rows)
         yield make("tail", "one key", page, (1,), draw_rows)
+        yield make("place", "many sequences", page, MANY, draw_rows)
+        yield make("place", "pages that sequences share", page, (2 * page + 1, 3 * page, 2 * page + page // 2), draw_rows, prefix=2)
         yield make("code", "every code and scale", page, (64, 64), _draw_all)
         if options:
             yield make("tensor-scale", "given scales", page, (20, 33), draw_rows, given=options)
+            odd = {name: (value * np.float32(1.3)).astype(np.float32) for name, value in options.items()}
+            if not any(f.block for f in (spec.k, spec.v)):  # which two of three factors multiply first is open
+                yield make("tensor-scale", "given scales that are no powers of two", page, (20, 33), draw_rows, given=odd)
 
 
 def _draw_all(shape: tuple[int, ...], d: int, fmt: RowFormat, draw: np.random.Generator) -> Array:

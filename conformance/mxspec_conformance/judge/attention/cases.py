@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from mxspec.attention import CacheSpec, Call
-from mxspec_conformance.judge.attention.batch import NEAR, Batch, aim_at, aim_at_edge, aim_everywhere
+from mxspec.attention.formats import PAGES
+from mxspec_conformance.judge.attention.batch import NEAR, Batch, aim_at, aim_at_edge, aim_everywhere, aim_from_end
 from mxspec_conformance.judge.attention.writing import count_to, point_at, spell_places, spell_words
 from mxspec_conformance.targets.capabilities import Capabilities
 
@@ -20,10 +21,12 @@ OPERATION = "attention"
 LENGTHS = (1, 37, 64, 17, 128)
 #: The keys of which a mean is: 48 of the first 70, and 16 behind them.
 SOME = np.concatenate([np.arange(70)[np.arange(70) % 7 % 3 != 1][:48], np.arange(75, 139, 4)])
-#: The same where keys are in several parts of 128, 256 or 512: 48 of the first 70, and 16 behind 600.
-FAR = np.concatenate([SOME[:48], np.arange(600, 664, 4)])
+#: The same where keys are in several parts of 128, 256 or 512, and of any size: 48 of the first 70, and 16 behind 600, or 8000.
+FAR, FARTHER = (np.concatenate([SOME[:48], np.arange(first, first + 64, 4)]) for first in (600, 8000))
 #: Keys, queries and windows of more than one or two tiles of 128; the keys of a decode that is split.
 LONG, LONG_QUERIES, LONG_WINDOWS, SPLIT = (300, 450), (140, 33), (64, 129), (530, 300, 1100)
+#: More sequences than 128 threads; keys of 32 splits of 256 or of 64 and more, of whole splits, and one more.
+MANY, FARTHEST = tuple(1 + n * 7 % 40 for n in range(140)), (8192, 2100, 768, 512, 257, 256)
 #: Sizes of windows: its own key, a part of a page, a page of 16 and one more, more than there are.
 WINDOWS = (1, 7, 16, 17, 300)
 #: Scales given for K, Q's logits and V: a kernel that leaves one out sees logits of neighbours that do not differ by much.
@@ -87,14 +90,28 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     given = _list_scales(spec)
     few = [-(-n // 6) for n in LENGTHS]
     yield "position", "every key", replace(base, queries=few)
-    for heads, shared in ((4, 4), (8, 1), (16, 2), (1, 1)):
+    for heads, shared in ((4, 4), (8, 1), (16, 2), (12, 12), (1, 1)):
         yield (
             "position",
             f"{heads} heads, {shared} of K",
             replace(base, queries=[3] * 5, heads=heads, shared=shared, aim=aim_everywhere(heads, 2)),
         )
     yield "position", "one query each", replace(base, queries=[1] * 5)
+    yield "position", "sequences of one length", replace(base, lengths=[48] * 6, queries=[1] * 6)
     yield "position", "more keys than a split", replace(base, lengths=SPLIT, queries=[1, 7, 23], aim=aim_everywhere(6, 4, 71))
+    few_pages = base.page == 16 or base.page not in PAGES  # of the sizes that are tried, one
+    if few_pages:
+        pairs = aim_everywhere(2, 1)
+        yield "position", "many sequences", replace(base, lengths=MANY, queries=[1] * len(MANY), heads=2, shared=1, aim=pairs)
+        yield "position", "sequences without queries among others", replace(base, queries=[0, 3, 0, 0, 2])
+        yield (
+            "position",
+            "the farthest keys",
+            replace(base, lengths=FARTHEST, queries=[1] * len(FARTHEST), heads=4, shared=1, aim=aim_from_end(4)),
+        )
+    if not spec.ragged:
+        begun = [2 * base.page + more for more in (5, 1, base.page, 2 * base.page)]
+        yield "position", "pages that sequences share", replace(base, lengths=begun, queries=[4] * 4, prefix=2)
     linear = replace(base, spell=spell_places, point=partial(count_to, sign=1), step=1.0)
     yield "tail", "the last key of each", _edge(linear, [1, 5, 2, 3, 1])
     if not spec.ragged:
@@ -109,6 +126,11 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     for label, some in (("some keys", SOME), ("keys far apart", FAR)):
         yield "sum", f"the mean of {label}", replace(
             base, lengths=(some[-1] + 20, some[-1] + 1), queries=[2, 2], spell=partial(_spell_alike, some), aim=aim_at(999, 6), whole=True,
+        )  # fmt: skip
+    if few_pages:
+        yield "sum", "the mean of the farthest keys", replace(
+            base, lengths=(FARTHER[-1] + 20,), queries=[1], spell=partial(_spell_alike, FARTHER), aim=aim_at(999, 1), heads=1, shared=1,
+            whole=True,
         )  # fmt: skip
     near = replace(linear, margin=NEAR, lengths=(2, 3, 5, 8, 4), queries=[2] * 5, aim=aim_at(0, 6))
     yield "interval", "weights of neighbours", near
@@ -136,6 +158,11 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     yield "mask", "causal, the mean of what is seen", replace(
         linear, lengths=(8, 4), queries=[8, 3], point=_look_nowhere, aim=aim_at(0, 6), whole=True, options={"causal": True}
     )  # fmt: skip
+    if not spec.top_left and few_pages:
+        context = replace(
+            base, lengths=SPLIT, queries=[1, 7, 90], aim=lambda queries, keys: aim_everywhere(6, 4, 71)(queries, keys - queries)
+        )
+        yield "mask", "causal, every key of a context", replace(context, options={"causal": True})
     if not spec.top_left:
         yield "no-key", "causal, more queries than keys", _edge(replace(linear, lengths=(5, 20)), [9, 21], causal=True)
 

@@ -134,6 +134,6 @@ def spell_words(places: Array, d: int) -> Doubles:
 
 def point_at(places: Array, d: int) -> Doubles:
     """The queries to these words."""
-    units = spell_words(places, d).reshape(*places.shape, -1, 64)
+    units = spell_words(places, d).reshape(*places.shape, d // 64, 64)
     units[..., 32:] *= -1
     return units.reshape(*places.shape, d) / KAPPA

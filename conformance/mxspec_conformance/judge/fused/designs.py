@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 ROWS, NORM_COLUMNS, UNITS = 32, 256, 4
 #: Blocks to further rows of a norm, whose columns are no power of two: a mean divides by their number. The first are whole vectors and tiles.
 _NORM_BLOCKS = (24, 33)
+#: Columns of one long row of a norm, which are whole blocks: more than any model has, and than a thread block holds at once.
+_LONG_NORM = 16400
 #: Pairs of numbers of which the nearest to their targets are taken; those in 16 bits rarely come near.
 _CANDIDATES = 1 << 18
 #: How far from a threshold results lie: on it, or where rounding to bfloat16 or to float16 moves them onto it.
@@ -44,13 +46,13 @@ class Case(NamedTuple):
 class Design:
     """The cases of a function, a format and a dtype."""
 
-    def __init__(self, function: FusedFunction, fmt: BlockFormat, dtype: str, columns: int = NORM_COLUMNS) -> None:
+    def __init__(self, function: FusedFunction, fmt: BlockFormat, dtype: str, columns: int = NORM_COLUMNS, rows: int = ROWS) -> None:
         self.function, self.fmt, self.dtype = function, fmt, dtype
         self.rng = np.random.default_rng(crc32(f"{function.kind} {function.size} {fmt.name} {dtype}".encode()))
         self.is_norm = function.kind is Kind.RMSNORM
         #: Columns that are answered by themselves; the shape of a case, and its blocks.
         self.unit = math.lcm(fmt.k, function.size, columns if self.is_norm else 1)
-        self.shape = ROWS, self.unit * (1 if self.is_norm else UNITS)
+        self.shape = rows, self.unit * (1 if self.is_norm else UNITS)
         self.count = math.prod(self.shape) // fmt.k
 
     def fill(self, x: Any = 1.0, up: Any = 1.0, *, plus: Any = 0.0) -> dict[str, Array]:
@@ -82,10 +84,21 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
     yield Case("mixture", "N(0, 1), powers of two", design.fill(design.spread(-12, 3), design.spread(-12, 12)))
     for columns in (count * fmt.k for count in _NORM_BLOCKS if design.is_norm):
         yield Case("mixture", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns).fill())
+<<<<<<< HEAD
     yield Case("overflow", "large numbers", design.fill(1000.0 if design.is_norm or function.kind is Kind.HADAMARD else 40.0, 8.0))
     # Where a tanh is next to -1, what it leaves of x shows the last bits of its argument.
     if lowest := {Kind.SILU: -30, Kind.SWIGLU_OAI: -30, Kind.GELU_TANH: -6}.get(function.kind):
         below = design.repeat(lambda shape: design.rng.uniform(lowest, -2, shape))
+=======
+    if design.is_norm:
+        columns = -(-_LONG_NORM // fmt.k) * fmt.k
+        yield Case("call-size", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns, rows=1).fill())
+    yield Case(
+        "overflow", "large numbers", design.fill(8000.0 if design.is_norm else 1000.0 if function.kind is Kind.HADAMARD else 40.0, 8.0)
+    )
+    if function.kind in (Kind.SILU, Kind.SWIGLU_OAI):
+        below = design.repeat(lambda shape: design.rng.uniform(-30, -2, shape))
+>>>>>>> attack32
         yield Case("overflow", "gates far below zero", design.fill(0.2, plus=below))
     small = (-14, -8) if design.is_norm else (-75, -60) if function.multiplies else (-148, -128)
     yield Case("subnormal", "small numbers", design.fill(design.spread(*small), design.spread(-75, -60)))

@@ -49,7 +49,7 @@ def judge_fused(session: TargetSession, name: str, wanted: Wanted = EVERYTHING) 
             else:
                 answers.append(Answer(case, *back))
         if answers:
-            standing, also = find_standing(subject, answers)
+            standing, also = find_standing(subject, [a for a in answers if a.case.topic not in OF_CALLS] or answers)
             details[dtype] = _enter(standing, answers, scorecard) | ({} if also is None else {"same_bits_as": also.profile.id})
             if standing.wrong and also is None:
                 details[dtype]["as_if"] = name_mistake(standing, answers)

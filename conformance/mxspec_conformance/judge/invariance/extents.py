@@ -19,11 +19,15 @@ from mxspec_conformance.targets.capabilities import ShapeLimits
 
 #: Lengths at which kernels change their path: of vectors, of warps, of what a thread block holds, those of models, and the adjacent ones.
 LENGTHS = (
-    1, 2, 3, 8, 16, 31, 32, 33, 64, 127, 129, 192, 255, 256, 257, 320, 511, 512, 513, 1000, 1024, 1025, 2048, 4096, 4097, 5120, 7168, 8192, 16384,
+    1, 2, 3, 8, 16, 31, 32, 33, 64, 127, 129, 192, 255, 256, 257, 320, 511, 512, 513, 1000, 1024, 1025, 2048, 4096, 4097, 5120, 7168, 8192, 16384, 28673,
+)  # fmt: skip
+#: (rows, columns): of short ones so many that every block comes into some; more than a grid holds.
+ROWS = (
+    *((min(1 + i % 5 * 3 + (1 << 12) // n, max((1 << 16) // n, 1)), n) for i, n in enumerate(LENGTHS)), (65537, 3), (70001, 2),
 )  # fmt: skip
 SHAPES = (
     (1, 1), (1, 127), (1, 4096), (2, 64), (2, 128), (3, 5), (4, 256), (5, 129), (16, 64), (33, 128), (64, 7), (128, 1), (128, 128), (129, 384),
-    (7, 1000), (256, 512), (1000, 3),
+    (7, 1000), (256, 512), (1000, 3), (1027, 1031), (65537, 3),
 )  # fmt: skip
 
 #: Where the largest number of a tensor lies; in rows it lies there by turns.
@@ -37,7 +41,7 @@ def judge_extents(calls: BlockCalls) -> None:
     # Blocks of tensors are asked in few calls, however fast they are.
     budget = measure_budget(session, calls.pools[0]) if calls.extent is Extent.TENSOR else calls.budget
     for pool in calls.pools:
-        shapes = SHAPES if calls.extent is Extent.TENSOR else tuple((1 + i % 5 * 3, n) for i, n in enumerate(LENGTHS))
+        shapes = SHAPES if calls.extent is Extent.TENSOR else ROWS
         for rows, columns in shapes:
             if not limits.allow((rows, columns)) or rows * columns > budget.largest:
                 continue
@@ -57,12 +61,14 @@ def _draw(pool: Pool, rows: int, columns: int, largest: str, salt: int) -> Drawn
     given = pool.answered.inputs[0][place]
     if pool.answered.function == "quantize":
         place = pool.pinned[place % len(pool.pinned)] if len(pool.pinned) else place
+        alone = np.concatenate([pool.leading, pool.trailing])  # whose largest number is so by far
+        place[:1] = alone[place[:1] % len(alone)] if len(alone) else place[:1]
         given = pool.answered.inputs[0][place]
         first = np.abs(given.astype(np.float32)).argmax(axis=1)
     else:
-        first = np.arange(count)
+        first = np.arange(count) % k
     lanes = (first[:, None] + 1 + np.arange(total) * (k - 1) // total) % k
-    turn = np.arange(count) + (PLACES.index(largest) if largest in PLACES else salt)
+    turn = np.arange(count) + (PLACES.index(largest) if largest in PLACES else 0)  # of a single row, too, the last place
     lanes[np.arange(count), np.select([turn % 3 == 0, turn % 3 == 1], [total - 1, 0], (salt + 7 * turn) % total)] = first
     x = np.take_along_axis(given, lanes, axis=1).reshape(rows, columns)
     before = pool.answered.before[place]

@@ -25,6 +25,7 @@ from mxspec_conformance.judge.stochastic.inputs import AGAIN, MISSING, SEEDS, Dr
 from mxspec_conformance.judge.stochastic.statistics import (
     Answer,
     list_dependences,
+    list_dependences_of_halves,
     list_dependences_of_seeds,
     list_frequencies,
     read_answer,
@@ -64,6 +65,7 @@ def judge_generator(session: TargetSession, fmt: BlockFormat, scorecard: Scoreca
         _enter_contract(answer, fmt, scorecard)
     tests = [t for a in answers if a.draws.frequencies for t in list_frequencies(a, fmt)]
     tests += [t for a in answers if a.draws.independence for t in list_dependences(a)]
+    tests += [t for a in [a for a in answers if a.draws.independence][:1] for t in list_dependences_of_halves(a)]
     if seeded:
         of_seeds = _find_seeded(answers, draws)
         tests += list_dependences_of_seeds(of_seeds)

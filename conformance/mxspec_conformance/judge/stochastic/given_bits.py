@@ -257,24 +257,28 @@ def _enter_scales(rows: Rows, asked: Sequence[int], scales: Codes, scorecard: Sc
         scorecard.count(TOPIC, f"{name}, scale", ok=scale == before, origin=name, show=show)
 
 
-#: Blocks, four to a row, of a call that is large for a kernel.
-LARGE = 512
+#: Blocks of a call that is large for a kernel, and how many of them a row has.
+LARGE, WIDE = 512, 256
 
 
 def _judge_places(session: TargetSession, fmt: BlockFormat, profile: Profile, rows: Rows, scorecard: Scorecard) -> None:
-    """The same rows in a large call, in every dtype that holds them, and in views: each word stays with its number."""
+    """The same rows in a large call, tall and wide, in every dtype that holds them, and in views: each word stays with its number."""
     capabilities, count = session.capabilities, len(rows.x)
     drawn = draw_places(LARGE, count, 58)
-    calls: list[tuple[str, str, npt.NDArray[np.intp], tuple[str, ...]]] = []
+    calls: list[tuple[str, str, npt.NDArray[np.intp], tuple[str, ...], int]] = []
     for dtype in capabilities.dtypes:
         held = np.flatnonzero(is_representable(rows.x, dtype).all(axis=1))
         if held.size:
-            calls.append((f"a large call in {dtype}", dtype, held[drawn % held.size], ()))
+            calls.append((f"a large call in {dtype}", dtype, held[drawn % held.size], (), 4))
+            if dtype != preferred_dtype(capabilities.dtypes):  # whose rows are asked in every size
+                calls.append((f"a wide call in {dtype}", dtype, held[drawn[:WIDE] % held.size], (), WIDE))
+    calls += [(f"a {what} call in {dtype}", dtype, held[drawn % held.size], (), row) for what, row in (("large", 4), ("wide", WIDE))]
     calls += [
-        (f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a)) for a in ("fortran", "columns", "reversed")
+        (f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a), 4)
+        for a in ("fortran", "columns", "reversed")
     ]
-    for name, dtype, chosen, before in calls:
-        x, words = rows.x[chosen].reshape(len(chosen) // 4, -1), rows.words[chosen].reshape(len(chosen) // 4, -1)
+    for name, dtype, chosen, before, row in calls:
+        x, words = rows.x[chosen].reshape(len(chosen) // row, -1), rows.words[chosen].reshape(len(chosen) // row, -1)
         answer = run_once(
             partial(
                 session.call,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import mxspec
 from mxspec.formats import ScalarFormat, get_scalar
 from mxspec_conformance.counterexample.evidence import describe_number, show_conversion
+from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.stochastic.mistakes import list_known
 from mxspec_conformance.judge.tally import Scorecard
 from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
@@ -33,6 +34,8 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
     """
     fmt, bits, rule = get_scalar(element), session.capabilities.sr_bits, session.capabilities.sr_rule
     stored = 8 if bits == 8 else 32
+    judged: list[tuple[str, bool, frozenset[Explanation], Callable[[], Failure]]] = []
+    contradicted: set[Explanation] = set()
     for case in load_stochastic_cases(element):
         if case.rule is not StochasticRule.INTEGER or case.sr_bits != stored:
             continue
@@ -73,7 +76,11 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
             )
             show = partial(show_conversion, label, x[i], int(expected[i]), int(code), fmt, how=how, snippet=snippet)
             equals = frozenset(e for e, codes in known if codes[i] == code)
-            scorecard.count("random-bits", label, ok=bool(ok), equals=equals, show=show)
+            if ok and not lowest:
+                contradicted |= {e for e, codes in known if codes[i] != code}
+            judged.append((label, bool(ok), equals, show))
+    for label, right, explained, shown in judged:
+        scorecard.count("random-bits", label, ok=right, equals=explained - contradicted, show=shown)
     return {}
 
 

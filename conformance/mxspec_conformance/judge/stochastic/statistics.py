@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -169,28 +170,55 @@ def list_dependences_of_seeds(answers: Sequence[Answer]) -> Iterator[BinomialTes
 
     At every distance, round the end of the calls: the draws of a seed may be those of another one, any number of places on.
     """
-    parts = [(a.is_open.reshape(-1), a.is_high.reshape(-1), a.fractions.reshape(-1)) for a in answers]
-    for i, first in enumerate(answers):
-        mine, my_up, part = parts[i]
-        if not mine.any():
-            continue
-        values, counts = np.unique(part[mine], return_counts=True)
-        fraction = values[counts.argmax()]
-        for second, (theirs, their_up, their_part) in zip(answers[i + 1 :], parts[i + 1 :], strict=True):
-            chosen = mine & (part == fraction), theirs & (their_part == fraction)
-            trials = _count_at_all_distances(*chosen)
-            both = _count_at_all_distances(chosen[0] & my_up, chosen[1] & their_up)
-            low, high = _bound_both(Fraction(float(fraction)), Fraction(float(fraction)))
-            mean = trials * float(low + high) / 2
-            # Which distance stands out is no matter of proof; what is proven of it holds for all of them together.
-            spread = np.where(trials >= LEAST, np.abs(both - mean) / np.sqrt(np.maximum(trials, 1)), -1)
-            shift = int(spread.argmax())
-            if spread[shift] >= 0:
-                away = shift if 2 * shift <= len(spread) else shift - len(spread)
-                yield BinomialTest(
-                    "seed", f"seeds {first.draws.seed} and {second.draws.seed}, at any distance", int(both[shift]), int(trials[shift]),
-                    low, high, f"numbers {away} places apart that went up with both seeds", looks=len(spread),
-                )  # fmt: skip
+    for first, second in combinations(answers, 2):
+        label = f"seeds {first.draws.seed} and {second.draws.seed}, at any distance"
+        for shift, size, test in _compare(_Part.of(first), _Part.of(second)):
+            away = shift if 2 * shift <= size else shift - size
+            yield test("seed", label, f"numbers {away} places apart that went up with both seeds")
+
+
+def list_dependences_of_halves(answer: Answer) -> Iterator[BinomialTest]:
+    """The same of the two halves of a call: draws may come again after any number of them."""
+    whole, half = _Part.of(answer), answer.codes.size // 2
+    for shift, size, test in _compare(whole.cut(0, half), whole.cut(half, 2 * half)):
+        apart = f"{size - shift}" + f" or {2 * size - shift}" * bool(shift)
+        yield test("independence", f"{answer.draws.name}, at any distance", f"pairs of numbers {apart} apart that both went up")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Numbers one behind the other: where chance decided, which went up, and their fractions."""
+
+    is_open: Flags
+    is_high: Flags
+    fractions: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, answer: Answer) -> _Part:
+        return cls(answer.is_open.reshape(-1), answer.is_high.reshape(-1), answer.fractions.reshape(-1))
+
+    def cut(self, start: int, stop: int) -> _Part:
+        return _Part(self.is_open[start:stop], self.is_high[start:stop], self.fractions[start:stop])
+
+
+def _compare(first: _Part, second: _Part) -> Iterator[tuple[int, int, Callable[[str, str, str], BinomialTest]]]:
+    """(places, how many there are, the test by topic, label and text): where numbers of the most frequent fraction went up together."""
+    if not first.is_open.any():
+        return
+    values, counts = np.unique(first.fractions[first.is_open], return_counts=True)
+    fraction = values[counts.argmax()]
+    chosen = [part.is_open & (part.fractions == fraction) for part in (first, second)]
+    trials = _count_at_all_distances(*chosen)
+    both = _count_at_all_distances(chosen[0] & first.is_high, chosen[1] & second.is_high)
+    low, high = _bound_both(Fraction(float(fraction)), Fraction(float(fraction)))
+    mean = trials * float(low + high) / 2
+    # Which distance stands out is no matter of proof; what is proven of it holds for all of them together.
+    spread = np.where(trials >= LEAST, np.abs(both - mean) / np.sqrt(np.maximum(trials, 1)), -1)
+    shift = int(spread.argmax())
+    if spread[shift] >= 0:
+        yield shift, len(spread), lambda topic, label, text: BinomialTest(
+            topic, label, int(both[shift]), int(trials[shift]), low, high, text, looks=len(spread)
+        )  # fmt: skip
 
 
 def _count_at_all_distances(first: Flags, second: Flags) -> npt.NDArray[np.int64]:
