@@ -192,7 +192,6 @@ def test_wrong_kernels_are_found(variant: Variant) -> None:
     assert set(shown.returned) == {"code", "scale"}
 
 
-<<<<<<< HEAD
 def add_in_bfloat16(squares: Any) -> Any:
     total = np.zeros((len(squares), 1), ml_dtypes.bfloat16)
     for square in squares.T:
@@ -254,7 +253,8 @@ def _enclose_gelu(x: Any, cubic: float) -> tuple[Any, Any]:
     """Correctly rounded operations with another factor."""
     found = evaluate(replace(FUNCTIONS["gelu_tanh"], cubic=cubic), Contract(), {"x": x})[0]
     return found.lo, found.hi
-=======
+
+
 @pytest.mark.parametrize("columns", [4096, 16384])
 def test_a_long_row_of_a_norm_has_all_its_columns(columns: int) -> None:
     """A kernel that holds so many of them loses the others."""
@@ -265,7 +265,6 @@ def test_a_long_row_of_a_norm_has_all_its_columns(columns: int) -> None:
 
     report = check(SimpleNamespace(**vars(right) | {"quantize_fused": quantize_fused}), in_process=True)
     assert {r.topic for r in report.requirements if r.verdict not in GOOD} == {"call-size"}
->>>>>>> attack32
 
 
 def test_a_claimed_contract_is_what_counts() -> None:

@@ -84,21 +84,15 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
     yield Case("mixture", "N(0, 1), powers of two", design.fill(design.spread(-12, 3), design.spread(-12, 12)))
     for columns in (count * fmt.k for count in _NORM_BLOCKS if design.is_norm):
         yield Case("mixture", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns).fill())
-<<<<<<< HEAD
-    yield Case("overflow", "large numbers", design.fill(1000.0 if design.is_norm or function.kind is Kind.HADAMARD else 40.0, 8.0))
-    # Where a tanh is next to -1, what it leaves of x shows the last bits of its argument.
-    if lowest := {Kind.SILU: -30, Kind.SWIGLU_OAI: -30, Kind.GELU_TANH: -6}.get(function.kind):
-        below = design.repeat(lambda shape: design.rng.uniform(lowest, -2, shape))
-=======
     if design.is_norm:
         columns = -(-_LONG_NORM // fmt.k) * fmt.k
         yield Case("call-size", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns, rows=1).fill())
     yield Case(
         "overflow", "large numbers", design.fill(8000.0 if design.is_norm else 1000.0 if function.kind is Kind.HADAMARD else 40.0, 8.0)
     )
-    if function.kind in (Kind.SILU, Kind.SWIGLU_OAI):
-        below = design.repeat(lambda shape: design.rng.uniform(-30, -2, shape))
->>>>>>> attack32
+    # Where a tanh is next to -1, what it leaves of x shows the last bits of its argument.
+    if lowest := {Kind.SILU: -30, Kind.SWIGLU_OAI: -30, Kind.GELU_TANH: -6}.get(function.kind):
+        below = design.repeat(lambda shape: design.rng.uniform(lowest, -2, shape))
         yield Case("overflow", "gates far below zero", design.fill(0.2, plus=below))
     small = (-14, -8) if design.is_norm else (-75, -60) if function.multiplies else (-148, -128)
     yield Case("subnormal", "small numbers", design.fill(design.spread(*small), design.spread(-75, -60)))
