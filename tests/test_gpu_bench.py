@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,11 @@ def test_a_report_holds_its_run_and_replaces_another_whole(tmp_path: Path, monke
     monkeypatch.setattr(bench_reports, "measure_bandwidths", lambda: {"copy": 1.6, "read": 1.2})
     out = tmp_path / "new" / "report.json"
     monkeypatch.setattr("sys.argv", ["bench", "--out", str(out)])
-
-    def measure(ceilings: Ceilings) -> dict[str, Any]:
-        return {"rows": [ceilings.bandwidth["copy"]]}
-
-    assert bench_reports.run_command(None, "a try", [], measure) == 0
+    parts: dict[str, Callable[[Ceilings], Any]] = {"rows": lambda ceilings: [ceilings.bandwidth["copy"]], "more": lambda _: 2}
+    assert bench_reports.run_command(None, "a try", [], parts) == 0
+    assert json.loads(out.read_text("utf-8"))["more"] == 2
+    monkeypatch.setattr("sys.argv", ["bench", "--out", str(out), "--only", "rows"])
+    assert bench_reports.run_command(None, "a try", [], parts) == 0
     report = json.loads(out.read_text("utf-8"))
     assert list(report) == ["what", "device", "least_sets_of_buffers", "bandwidth", "rows", "mixes"]
     assert (report["what"], report["bandwidth"], report["rows"]) == ("a try", {"copy": 2, "read": 1}, [1.6])

@@ -174,7 +174,7 @@ def test_tiles_of_a_product() -> None:
 
 @pytest.mark.parametrize(
     ("n", "k", "pointer", "rows"),
-    [(8192, 8192, 0, (17, 1536)), (2048, 4096, 0, (17, 64)), (8192, 2880, 0, (17, 1024)), (8192, 8192, 8, ()), (8192, 2912, 0, ())],
+    [(8192, 8192, 0, (17, 2048)), (2048, 4096, 0, (17, 512)), (8192, 2880, 0, (17, 1536)), (8192, 8192, 8, ()), (8192, 2912, 0, ())],
 )
 def test_rows_that_tiles_take(n: int, k: int, pointer: int, rows: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "find_arch", lambda device: "sm_90")
