@@ -263,7 +263,7 @@ def test_the_profile_that_explains_most_is_chosen() -> None:
 def test_a_profile_is_chosen_whatever_kinds_there_are(kept: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a target that departs from all of them, and of a format that has no normative one."""
     some = [p for p in mxspec.list_profiles("mxfp4") if p.kind is kept]
-    monkeypatch.setattr(mxspec, "list_profiles", lambda *_: some)
+    monkeypatch.setattr(mxspec, "list_profiles", lambda *_, **__: some)
     assert nearest_profile(open_target(AWAY, in_process=True), BLOCKS["mxfp4"])[0] in some
     (result,) = check(AWAY, in_process=True, formats=["mxfp4"], only="quantize/mxfp4/exact").formats
     assert result.judged_against in {p.id for p in some}

@@ -202,13 +202,21 @@ def _list_wrong(case: CacheCase, answer: Any, right: tuple[Array, Array]) -> Ite
         mark[pages, places, :, : fmt.count_codes(case.spec.d)] = 1
         mark[pages, places, :, fmt.count_codes(case.spec.d) :] = 2
         # Zeros may have any scale that is a number.
-        zeros = (np.asarray(given)[kept] == 0).all(-1) & (decode_rows(rows[pages, places], fmt) == 0).all(-1)
+        zeros = (np.asarray(given)[kept] == 0).all(-1) & _are_zeros(rows[pages, places], fmt, fmt.count_codes(case.spec.d))
         mark[pages, places] = np.where(zeros[..., None], 3, mark[pages, places])
         touched.append(write_rows(mark, case.spec) if part == "v" else np.ascontiguousarray(view_rows(mark, case.spec)))
     yield case.topic, [w & (t == 1) for w, t in zip(wrong, touched, strict=True)]
     if any((t == 2).any() for t in touched):
         yield "block-scale", [w & (t == 2) for w, t in zip(wrong, touched, strict=True)]
     yield "padding", [w & (t == 0) for w, t in zip(wrong, touched, strict=True)]
+
+
+def _are_zeros(rows: Array, fmt: RowFormat, codes: int) -> Array:
+    """Whether rows stand for zeros; scales, which follow so many bytes of codes, may be bytes that are none."""
+    legal: Array = np.ones(rows.shape[:-1], bool)
+    if fmt.block is not None:
+        legal &= (rows[..., codes:] < 1 << fmt.block.scale.bits).all(-1)
+    return np.asarray(legal & (decode_rows(np.where(legal[..., None], rows, 0), fmt) == 0).all(-1))
 
 
 def _differ(a: Array, b: Array) -> Array:

@@ -94,7 +94,8 @@ def _multiply_narrowly(divided: Divided, dtype: Any, changed: Mapping[str, Any])
     with np.errstate(all="ignore"):
         factor = to_nearest(np.asarray(divided.with_values({"x": ones}).scaled, np.float32), dtype)
         scaled = np.clip(x * factor, -np.finfo(np.float32).max, np.finfo(np.float32).max)
-    return np.where(np.isnan(scaled), divided.rows.codes, divided.encode(scaled, **changed))
+    lost = np.isnan(scaled)
+    return np.where(lost, divided.rows.codes, divided.encode(np.where(lost, np.float32(0), scaled), **changed))
 
 
 def uncaught_zero(seen: Seen) -> Found | None:

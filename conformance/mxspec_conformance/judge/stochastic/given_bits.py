@@ -272,7 +272,6 @@ def _judge_places(session: TargetSession, fmt: BlockFormat, profile: Profile, ro
             calls.append((f"a large call in {dtype}", dtype, held[drawn % held.size], (), 4))
             if dtype != preferred_dtype(capabilities.dtypes):  # whose rows are asked in every size
                 calls.append((f"a wide call in {dtype}", dtype, held[drawn[:WIDE] % held.size], (), WIDE))
-    calls += [(f"a {what} call in {dtype}", dtype, held[drawn % held.size], (), row) for what, row in (("large", 4), ("wide", WIDE))]
     calls += [
         (f"in memory: {a}", preferred_dtype(capabilities.dtypes), drawn[:96], ("arranged", a), 4)
         for a in ("fortran", "columns", "reversed")
