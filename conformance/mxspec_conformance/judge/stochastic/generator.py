@@ -113,7 +113,7 @@ def _call(
 
 def _make_workload(session: TargetSession, fmt: BlockFormat, scorecard: Scorecard) -> Workload:
     """Seeded calls, each with numbers and a seed of its own: what is answered then is what the first such call was answered."""
-    numbers = (np.arange(8 * fmt.k, dtype=np.float32).reshape(-1, fmt.k) % 61 + np.float32(0.3)) / 8
+    numbers = (np.arange(fmt.k, dtype=np.float32).reshape(-1, fmt.k) % 61 + np.float32(0.3)) / 8
 
     @cache
     def ask_first(number: int) -> Any:
@@ -129,7 +129,7 @@ def _make_workload(session: TargetSession, fmt: BlockFormat, scorecard: Scorecar
         return Drawn(*_arguments(session, fmt, np.roll(numbers, number), 40 + number), find_mistake)
 
     return Workload(
-        session=session, function="quantize", scorecard=scorecard, draw=draw, sizes={f"seeded, 8 x {fmt.k}": None},
+        session=session, function="quantize", scorecard=scorecard, draw=draw, sizes={f"seeded, 1 x {fmt.k}": None},
         memory="seed", state="seed",
     )  # fmt: skip
 
