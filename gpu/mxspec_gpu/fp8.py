@@ -13,14 +13,14 @@ from mxspec_gpu.arguments import check_apart
 from mxspec_gpu.arrays import OnDevice, View, copy_contiguous, current_stream, empty_array, view_array, view_output
 from mxspec_gpu.build import KernelSource, OldGpuError, find_arch, import_cupy
 from mxspec_gpu.kernels import INPUTS
-from mxspec_gpu.launch import POINTER, U32, _load_driver, get_kernel
+from mxspec_gpu.launch import POINTER, U32, U64, _load_driver, get_kernel
 from mxspec_gpu.tiles import CHIP, MOST_SHARED, TileSource, count_multiprocessors, generate_wgmma
 
 #: Columns of a group, which is a stage of the pipeline; rows and columns of a block of b's scales.
 GROUP = 128
 #: Dtypes of scales, and what the kernel calls them.
 _SCALES = {"float32": "FLOAT32", "uint8": "E8M0"}
-_TYPES = POINTER * 3 + U32 * 9
+_TYPES = POINTER * 3 + U32 * 3 + U64 * 4 + U32 * 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +29,43 @@ class GroupTuning:
 
     #: Warpgroups that multiply, each 64 rows of a.
     groups: int
-    #: Rows of b: 16 to 192.
+    #: Rows of b, a part of 128 or all.
     columns: int
-    #: Blocks of threads with tiles below each other, which share what they read of b.
+    #: Blocks of threads with tiles beside each other, which share what they read of a.
     cluster: int = 1
-    #: Groups of which each begins before the sums of the one before are moved.
-    unroll: int = 4
+    #: 64 rows of each warpgroup.
+    waves: int = 1
 
     @property
     def rows(self) -> int:
         """Rows of a."""
-        return 64 * self.groups
+        return 64 * self.groups * self.waves
+
+    @property
+    def parts(self) -> int:
+        """Of 64 rows of a warpgroup, whose sums registers hold beside all that are moved."""
+        return 2 if self.columns // 2 * (self.waves + 2) <= 192 else 1
 
     @property
     def stage(self) -> int:
-        """Bytes of one: codes of both, scales, two barriers."""
+        """Bytes of one: codes of both, two barriers."""
         return (self.rows + self.columns) * GROUP + 16
+
+    @property
+    def scales(self) -> int:
+        """Bytes of the scales of three times four groups, and their barriers."""
+        return 3 * (4 * 4 * (self.rows + 2) + 16)
 
     @property
     def stages(self) -> int:
         """As many as shared memory holds, and no more than hide its latency."""
-        return min((MOST_SHARED - 1024) // self.stage, 12)
+        return min((MOST_SHARED - 1024 - self.scales) // self.stage, 12)
 
 
-#: The tiles, with the microseconds of a stage of each on an H200. More stages than these, a in registers, three warpgroups and turns that
-#: barriers order were no faster there.
+#: The tiles, with the microseconds of a stage of each on an H200.
 _TILES = {
-    GroupTuning(2, 192, 2, 1): 0.61, GroupTuning(2, 128, 2, 8): 0.424, GroupTuning(2, 64): 0.27, GroupTuning(1, 64): 0.197, GroupTuning(1, 32): 0.16,
+    GroupTuning(2, 128, cluster=2, waves=2): 0.76, GroupTuning(2, 128, cluster=2): 0.394, GroupTuning(2, 64): 0.27, GroupTuning(1, 64): 0.197,
+    GroupTuning(1, 32): 0.16,
 }  # fmt: skip
 
 
@@ -70,7 +80,7 @@ def choose_tuning(m: int, n: int, k: int, multiprocessors: int) -> GroupTuning:
     groups = -(-k // GROUP)
 
     def estimate(tuning: GroupTuning) -> float:
-        blocks = -(-m // (tuning.rows * tuning.cluster)) * -(-n // tuning.columns) * tuning.cluster
+        blocks = -(-m // tuning.rows) * -(-n // (tuning.columns * tuning.cluster)) * tuning.cluster
         return -(-blocks // (multiprocessors // tuning.cluster * tuning.cluster)) * (groups + 3) * _TILES[tuning]
 
     return min(_TILES, key=estimate)
@@ -81,20 +91,20 @@ def groups_kernel(scale: str, output: str, tuning: GroupTuning) -> KernelSource:
     defines = {
         "MX_SCALE": scale, "MX_OUTPUT": INPUTS[output], "MX_GROUPS": tuning.groups, "MX_COLUMNS": tuning.columns,
         "MX_STAGES": tuning.stages, "MX_CLUSTER": tuning.cluster,
-        "MX_UNROLL": tuning.unroll,
+        "MX_WAVES": tuning.waves, "MX_PARTS": tuning.parts,
     }  # fmt: skip
     return TileSource(
         file="fp8.cu", function="multiply_groups", defines=tuple((name, str(value)) for name, value in defines.items()),
         generated=(("wgmma.generated.cuh", generate_wgmma(tuning.columns, codes=True)),),
-        shared=tuning.stages * tuning.stage,
+        shared=tuning.stages * tuning.stage + tuning.scales,
     )  # fmt: skip
 
 
 def list_group_templates() -> dict[str, KernelSource]:
     """One instantiation with each way of its own, by a short name: what the test command compiles."""
     return {
-        "multiply_groups": groups_kernel("FLOAT32", "bfloat16", GroupTuning(2, 128, 2, 8)),
-        "multiply_groups-wide": groups_kernel("FLOAT32", "float32", GroupTuning(2, 192, 2, 1)),
+        "multiply_groups": groups_kernel("FLOAT32", "bfloat16", GroupTuning(2, 128, cluster=2)),
+        "multiply_groups-tall": groups_kernel("E8M0", "bfloat16", GroupTuning(2, 128, cluster=2, waves=2)),
         "multiply_groups-narrow": groups_kernel("E8M0", "float32", GroupTuning(1, 32)),
     }
 
@@ -183,12 +193,14 @@ def multiply_groups(a: View, a_scales: View, b: View, b_scales: View, target: Vi
     processors = count_multiprocessors(device)
     chosen = tuning or choose_tuning(m, n, k, processors)
     kernel = get_kernel(groups_kernel(_SCALES[a_scales.dtype], target.dtype, chosen), _TYPES, device)
-    clusters = min(-(-m // (chosen.rows * chosen.cluster)) * -(-n // chosen.columns), processors // chosen.cluster)
+    clusters = min(-(-m // chosen.rows) * -(-n // (chosen.columns * chosen.cluster)), processors // chosen.cluster)
+    size, both = 4 if a_scales.dtype == "float32" else 1, (a_scales, b_scales)
+    whole = int(-(-k // GROUP) % 4 == 0 and all(s.strides[1] == 1 and s.strides[0] % 4 == 0 and s.pointer % (4 * size) == 0 for s in both))
     aligned = int(n % 8 == 0 and target.pointer % 16 == 0)
     with OnDevice(device):
         # The copy engine takes longer for rows that are not there than for those that are.
-        box = min(chosen.rows, -(-m // 8) * 8)
-        maps = encode_map(a.pointer, m, k, box), encode_map(b.pointer, n, k, chosen.columns // chosen.cluster)
+        box = min(chosen.rows, -(-m // 8) * 8) if chosen.cluster == 1 else chosen.rows // 2
+        maps = encode_map(a.pointer, m, k, box), encode_map(b.pointer, n, k, chosen.columns)
         _kept, places = kernel.pack(
             (
                 a_scales.pointer,
@@ -197,10 +209,10 @@ def multiply_groups(a: View, a_scales: View, b: View, b_scales: View, target: Vi
                 m,
                 n,
                 k,
-                *a_scales.strides,
-                *b_scales.strides,
-                (box + chosen.columns) * GROUP,
+                *(size * stride for s in both for stride in s.strides),
+                (box * chosen.cluster + chosen.columns) * GROUP,
                 aligned,
+                whole,
             )
         )
         pointers = (ctypes.c_void_p * (2 + len(places)))(*(place for _, place in maps), *places)

@@ -66,9 +66,8 @@ def list_step_launches() -> Launches:
     launches: Launches = []
     x, vector = draw_values(*LARGE), draw_values(1, SIZE)
     for profile, fmt in QUANTIZE:
-        options: dict[str, Any] = {"profile": profile, "scale_layout": "128x4"}
-        if fmt == "nvfp4":
-            options["tensor_scale"] = torch.full((1,), 500.0, device="cuda")
+        tensor = {"tensor_scale": torch.full((1,), 500.0, device="cuda")} if fmt == "nvfp4" else {}
+        options: dict[str, Any] = {"profile": profile, "scale_layout": "128x4", **tensor}
         launches.append((f"{fmt} quantize, grid stride", partial(steps.quantize_grid_stride, x, fmt, **options)))
         launches.append((f"{fmt} quantize, the real kernel", partial(api.quantize, x, fmt, **options)))
     for fmt in ("mxfp4", "nvfp4"):
@@ -87,41 +86,30 @@ def list_launches() -> Launches:
 
     generator = torch.Generator("cuda").manual_seed(7)
     x = torch.randn(SIZE, SIZE, device="cuda", generator=generator).to(torch.bfloat16)
-    tensor = torch.full((1,), 5.5, device="cuda")
-    launches: Launches = []
+    scales = {"nvfp4": {"tensor_scale": torch.full((1,), 5.5, device="cuda")}}
 
-    def add(name: str, call: Any) -> None:
-        launches.append((name, call))
+    def quantize(name: str, fmt: str, **options: Any) -> tuple[str, Any]:
+        return f"{fmt} quantize{name}", partial(api.quantize, options.pop("x", x), fmt, **scales.get(fmt, {}), **options)
 
-    for fmt, profile in (
+    profiles = (
         ("mxfp4", "mx-floor"), ("nvfp4", "nvfp4-te"), ("nvfp4", "vllm-0.33/nvfp4/kernel"), ("mxfp6_e2m3", "mx-floor"),
         ("mxfp8_e4m3", "mx-floor"), ("mxint8", "mx-floor"),
-    ):  # fmt: skip
-        t = tensor if fmt == "nvfp4" else None
-        add(f"{fmt} quantize, {profile}", lambda f=fmt, p=profile, t=t: api.quantize(x, f, profile=p, tensor_scale=t))
-    add("nvfp4 quantize, 16 x 16 blocks", lambda: api.quantize(x, "nvfp4", block=(16, 16), tensor_scale=tensor))
-    for fmt in ("mxfp4", "nvfp4"):
-        t = tensor if fmt == "nvfp4" else None
-        add(f"{fmt} quantize, 128x4 tiles", lambda f=fmt, t=t: api.quantize(x, f, tensor_scale=t, scale_layout="128x4"))
-    add("mxfp4 quantize, stochastic", lambda: api.quantize(x, "mxfp4", seed=1))
-    for fmt in ("mxfp4", "mxfp8_e4m3", "mxfp6_e2m3", "nvfp4"):
-        t = tensor if fmt == "nvfp4" else None
-        add(f"{fmt} quantize columns", lambda f=fmt, t=t: api.quantize(x, f, axis=0, tensor_scale=t))
+    )  # fmt: skip
+    launches: Launches = [quantize(f", {profile}", fmt, profile=profile) for fmt, profile in profiles]
+    launches += [quantize(", 16 x 16 blocks", "nvfp4", block=(16, 16)), quantize(", stochastic", "mxfp4", seed=1)]
+    launches += [quantize(", 128x4 tiles", fmt, scale_layout="128x4") for fmt in ("mxfp4", "nvfp4")]
+    launches += [quantize(" columns", fmt, axis=0) for fmt in ("mxfp4", "mxfp8_e4m3", "mxfp6_e2m3", "nvfp4")]
     for fmt in ("mxfp4", "mxfp8_e4m3", "nvfp4"):
-        t = tensor if fmt == "nvfp4" else None
-        add(f"{fmt} quantize rows and columns", lambda f=fmt, t=t: api.quantize_both(x, f, tensor_scale=t))
+        launches.append((f"{fmt} quantize rows and columns", partial(api.quantize_both, x, fmt, **scales.get(fmt, {}))))
     for fmt in ("mxfp4", "nvfp4"):
-        t = tensor if fmt == "nvfp4" else None
-        add(f"{fmt} quantize, pitched", lambda f=fmt, t=t: api.quantize(x[:, :-32], f, tensor_scale=t))
-        add(f"{fmt} quantize, odd width", lambda f=fmt, t=t: api.quantize(x[:, 1:], f, tensor_scale=t, pad=True))
+        launches += [quantize(", pitched", fmt, x=x[:, :-32]), quantize(", odd width", fmt, x=x[:, 1:], pad=True)]
     for fmt in ("mxfp4", "nvfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8"):
         block = get_block(fmt)
         # Scales near 1 and any codes: what the bits are does not matter to the kernel's speed.
         codes = torch.randint(0, 256, (SIZE, SIZE * block.element.bits // 8), device="cuda", dtype=torch.uint8)
-        scales = torch.full((SIZE, SIZE // block.k), 120 if fmt != "nvfp4" else 56, device="cuda", dtype=torch.uint8)
-        t = tensor if fmt == "nvfp4" else None
-        add(f"{fmt} dequantize", lambda c=codes, s=scales, f=fmt, t=t: api.dequantize(c, s, f, tensor_scale=t, out=x))
-    add("tensor amax", lambda: api.tensor_scale(x, "nvfp4"))
+        near = torch.full((SIZE, SIZE // block.k), 120 if fmt != "nvfp4" else 56, device="cuda", dtype=torch.uint8)
+        launches.append((f"{fmt} dequantize", partial(api.dequantize, codes, near, fmt, out=x, **scales.get(fmt, {}))))
+    launches.append(("tensor amax", partial(api.tensor_scale, x, "nvfp4")))
     torch.cuda.synchronize()
     return launches
 

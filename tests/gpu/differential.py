@@ -100,21 +100,22 @@ def list_test_kernels() -> list[KernelSource]:
 
 
 def list_sources(only: list[str]) -> list[KernelSource]:
-    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of sweeps, theirs; of fused functions, those of norms."""
+    """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of three others, theirs."""
+    alone = {
+        "fp8": list_group_kernels(),
+        "sweeps": [j.source(write=w) for j in JOBS for w in (False, True)],
+        "fused": list_norm_kernels(FUSED_LEVELS),
+    }
+    if len(only) == 1 and only[0] in alone:
+        return alone[only[0]]
     if only and set(only) <= {section for name, group in GROUPS.items() for section in group[2] if name not in ("square", "fused")}:
         few = list_instantiations([level for level in LEVELS if level in FORMAT_LEVELS], (0,))
         products = [*list_product_kernels(), *list_tile_kernels(), *list_group_kernels()] if set(only) - set(STEP_SECTIONS) else []
         steps = [*list_step_kernels(), *list_test_kernels()] if set(only) & set(STEP_SECTIONS) else []
         return [*products, *steps, *few, *list_expert_kernels(FORMAT_LEVELS)]
-    if only == ["sweeps"]:
-        return [j.source(write=w) for j in JOBS for w in (False, True)]
-    norms = list_norm_kernels(FUSED_LEVELS)
-    if only == ["fused"]:
-        return norms
     return [
-        *list_instantiations(LEVELS), *list_kernels(), *(j.source(write=w) for j in JOBS for w in (False, True)),
-        *list_product_kernels(), *list_tile_kernels(), *list_group_kernels(), *list_step_kernels(), *list_test_kernels(),
-        *list_expert_kernels(FORMAT_LEVELS), *norms,
+        *list_instantiations(LEVELS), *list_kernels(), *list_product_kernels(), *list_tile_kernels(), *list_step_kernels(),
+        *list_test_kernels(), *list_expert_kernels(FORMAT_LEVELS), *(kernel for kernels in alone.values() for kernel in kernels),
     ]  # fmt: skip
 
 
