@@ -104,7 +104,7 @@ def test_committed_differential_is_of_this_code() -> None:
 
 _VERDICTS = (
     "", "-tiles", "-experts", "-products-bfloat16", "-products-float16", "-affine", "-records", "-sparse", "-steps-bfloat16", "-steps-float16",
-    "-fused-bfloat16", "-fused-float16", "-norm-bfloat16", "-norm-float16",
+    "-fused-bfloat16", "-fused-float16", "-norm-bfloat16", "-norm-float16", "-fp8",
 )  # fmt: skip
 #: What is open, as the page says: NVFP4's NaN and infinities, which no text defines.
 _OPEN = {"quantize_fused/silu_mul-nvfp4/nan", "quantize_fused/rmsnorm-nvfp4/inf"}

@@ -101,11 +101,8 @@ def list_test_kernels() -> list[KernelSource]:
 
 def list_sources(only: list[str]) -> list[KernelSource]:
     """Every kernel that the tests ask for; of modules of products and stored weights alone, theirs and a few more; of three others, theirs."""
-    alone = {
-        "fp8": list_group_kernels(),
-        "sweeps": [j.source(write=w) for j in JOBS for w in (False, True)],
-        "fused": list_norm_kernels(FUSED_LEVELS),
-    }
+    sweeps = [j.source(write=w) for j in JOBS for w in (False, True)]
+    alone = {"fp8": list_group_kernels(), "sweeps": sweeps, "fused": list_norm_kernels(FUSED_LEVELS)}
     if len(only) == 1 and only[0] in alone:
         return alone[only[0]]
     if only and set(only) <= {section for name, group in GROUPS.items() for section in group[2] if name not in ("square", "fused")}:
