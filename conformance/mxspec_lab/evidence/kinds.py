@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mxspec
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec.formats import BLOCKS
 from mxspec.layouts import list_layouts
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
@@ -108,14 +108,6 @@ def of_products(document: Document) -> Iterator[Wanted]:
     yield from (("dot", row["vectors"]["file"], ()) for row in (*document["wrong"], *document["right"]))
 
 
-def of_everything(document: Document) -> Iterator[Wanted]:
-    """All numeric vectors, of the profiles that the document lists."""
-    for fmt in BLOCKS:
-        known = {p.id for p in mxspec.list_profiles(fmt)} & set(document["profiles"])
-        yield from ((operation, fmt, known) for operation in BLOCK_OPERATIONS)
-    yield from ((operation, fmt, ()) for fmt in (*ELEMENTS, *SCALES) for operation in ("encode", "decode"))
-
-
 def of_threads(document: Document) -> Iterator[Wanted]:
     """What the pairs were asked, by the profiles that the mended ones follow."""
     for row in document["threads"]:
@@ -152,7 +144,7 @@ class Kind:
 #: Results that were measured once: their scripts are in the commit that wrote them.
 ONCE = (
     "affine/torch.json", "atlas/attribution.json", "bench/exact-products.json", "clusters/*.json", "containers/*.json", "elements/*.json",
-    "fuzz/*.json", "sparse/torch.json", "sums/*.json",
+    "fuzz/*.json", "mutants/automatic.json", "sparse/torch.json", "sums/*.json",
 )  # fmt: skip
 
 KINDS = (
@@ -187,7 +179,6 @@ KINDS = (
         "3 min on 2 cores", lambda document: of_instances(i for m in document["mutants"] for i in m["instances"]),
     ),
     Kind("mutants/affine.json", "python -m mxspec_lab.mutants.affine_matrix --json {file}", "20 s"),
-    Kind("mutants/automatic.json", "python -m mxspec_lab mutants automatic", "2 core-hours", of_everything),
     Kind(
         "mutants/independent.json", "python -m tests.corpora --set independent --json {file}",
         "hours on 2 cores", lambda document: of_instances(document["bugs"]),
