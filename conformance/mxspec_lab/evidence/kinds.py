@@ -144,7 +144,7 @@ class Kind:
 #: Results that were measured once: their scripts are in the commit that wrote them.
 ONCE = (
     "affine/torch.json", "atlas/attribution.json", "bench/exact-products.json", "clusters/*.json", "containers/*.json", "elements/*.json",
-    "fuzz/*.json", "mutants/automatic.json", "sparse/torch.json", "sums/*.json",
+    "fuzz/*.json", "kits/products.json", "mutants/acceptance.json", "mutants/automatic.json", "score-tests/*.json", "sparse/torch.json", "sums/*.json",
 )  # fmt: skip
 
 KINDS = (
@@ -186,7 +186,6 @@ KINDS = (
     Kind("mutants/independent-calls.json", "python -m tests.corpora --set 'calls-*' --json {file}", "6 min on 2 cores"),
     Kind("mutants/sparse.json", "python -m mxspec_lab.sparse.run --json {file}", "6 min", of_sparse),
     Kind("mutants/products.json", "python -m mxspec_lab.products.run --json {file} --markdown reports/mutants/{name}.md", "6 min", of_products),
-    Kind("mutants/acceptance.json", "python -m mxspec_lab.products.acceptance --json {file} --page reports/acceptance.md", "2 min"),
     Kind("products/*.json", "python tests/peers/products_peers.py {name}", "20 s and the library"),
     Kind("card/*.json", "python tests/peers/products_peers.py {name}", "5 min on an NVIDIA GPU, with the package", of_example),
     Kind("packages/*.json", "python tests/peers/products_peers.py {name}", "1 min and the package", of_example),
@@ -198,13 +197,10 @@ KINDS = (
     Kind("bench/cpu.json", "make bench", "5 min on an idle machine"),
     Kind("attacks/attacks.json", "python -m tests.attacks --json {file} --markdown reports/attacks/attacks.md", "20 min on 2 cores"),
     Kind("kits/cross-validation.json", "python -m mxspec_lab.kits", "20 min on 2 cores", of_kits),
-    Kind("kits/products.json", "python -m mxspec_lab.products.kit --write", "5 min on 2 cores"),
     Kind("kits/c99.json", "python -m mxspec_lab.c99 --blocks 16384 --default-blocks 16777216 --write", "15 min", of_rows("rows", "quantize")),
     Kind("atlas/explorer.json", "python -m tests.explorer_in_node --write", "30 min", of_explorer),
     Kind("kits/hardware.json", "python -m mxspec_lab.hardware --write", "2 min, Icarus Verilog, Verilator and cocotb"),
     Kind("kits/llvm.json", "python -m mxspec_lab.llvm --write", "1 min and LLVM's development package"),
-    Kind("score-tests/rules.json", "python -m tests.pages.suites", "20 min on 2 cores"),
-    Kind("score-tests/real.json", "python -m tests.pages.suites --real NAME=FILE", "15 min and the suites"),
     Kind("atlas/interop.json", "python -m mxspec_lab.interop", "3 min", of_interop),
     Kind("atlas/model.json", "python -m mxspec_lab.model_level", "2 min, and ggml's library for Q4_K"),
     Kind("atlas/transformer.json", "python -m mxspec_lab.transformer", "10 min, and ggml's library for Q4_K"),
