@@ -32,12 +32,6 @@ def of_rows(key: str, *operations: str) -> Lister:
     return lambda document: ((o, row["format"], (row["profile"],)) for row in document[key] for o in operations)
 
 
-def of_interop(document: Document) -> Iterator[Wanted]:
-    """The blocks that were handed on, and the answers of the profiles that wrote or read them."""
-    yield from (("quantize", row["format"], row["stand_ins"]) for row in document["decoders"])
-    yield from of_rows("requantization", "quantize")(document)
-
-
 def of_check(document: Document) -> Iterator[Wanted]:
     """A result of `check`, or of a proof: the cases of each format, and the answers of the profiles that it names."""
     for entry in document["formats"]:
@@ -143,9 +137,22 @@ class Kind:
 
 #: Results that were measured once: their scripts are in the commit that wrote them.
 ONCE = (
-    "affine/torch.json", "atlas/attribution.json", "bench/exact-products.json", "clusters/*.json", "containers/*.json", "elements/*.json",
-    "fuzz/*.json", "kits/products.json", "mutants/acceptance.json", "mutants/automatic.json", "score-tests/*.json", "sparse/torch.json", "sums/*.json",
-)  # fmt: skip
+    "affine/torch.json",
+    "atlas/attribution.json",
+    "atlas/interop.json",
+    "bench/exact-products.json",
+    "clusters/*.json",
+    "containers/*.json",
+    "elements/*.json",
+    "fuzz/*.json",
+    "kits/products.json",
+    "mutants/acceptance.json",
+    "mutants/automatic.json",
+    "score-tests/*.json",
+    "sparse/torch.json",
+    "sums/*.json",
+    "vendor/*.json",
+)
 
 KINDS = (
     Kind(
@@ -153,10 +160,6 @@ KINDS = (
         "20 min and their environments", lambda _: (("layout", layout.name, ()) for layout in list_layouts()),
     ),
     Kind("peers/*.json", "python tests/peers/run_peers.py {name}", "2 to 15 min and an environment of its own", of_library),
-    Kind(
-        "vendor/device.json", "python -m tests.peers.vendor RECORD... --source NAME=FOLDER... --write",
-        "1 min, and libraries built from the vendors' sources", of_rows("functions", *_SCALED),
-    ),
     Kind("affine/mlx.json", "python -m tests.peers.affine_mlx --json {file}", "1 min"),
     Kind("html/*.json", "mxspec check {name} --json {file} --html reports/html/{name}.html", "5 s", of_check),
     Kind("gpu/mxspec_gpu*.json", "mxspec check {name} --json {file}", "10 s on an NVIDIA GPU", of_check),
@@ -201,7 +204,6 @@ KINDS = (
     Kind("atlas/explorer.json", "python -m tests.explorer_in_node --write", "30 min", of_explorer),
     Kind("kits/hardware.json", "python -m mxspec_lab.hardware --write", "2 min, Icarus Verilog, Verilator and cocotb"),
     Kind("kits/llvm.json", "python -m mxspec_lab.llvm --write", "1 min and LLVM's development package"),
-    Kind("atlas/interop.json", "python -m mxspec_lab.interop", "3 min", of_interop),
     Kind("atlas/model.json", "python -m mxspec_lab.model_level", "2 min, and ggml's library for Q4_K"),
     Kind("atlas/transformer.json", "python -m mxspec_lab.transformer", "10 min, and ggml's library for Q4_K"),
     Kind("atlas/threads.json", "python -m tests.threads --write", "9 min", of_threads),
