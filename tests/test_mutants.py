@@ -25,9 +25,9 @@ from mxspec_conformance.observations.selection import Selection, quick_selection
 from mxspec_conformance.observations.tables import load_table_cases
 from mxspec_conformance.results.report import Verdict
 from mxspec_lab.__main__ import main
-from mxspec_lab.mutants.judging import Found, Level, append_kept, flags_of, judge_instance, judge_kept, judge_level, read_kept
+from mxspec_lab.mutants.judging import Found, Level, flags_of, judge_instance, judge_level
 from mxspec_lab.mutants.matrix import catalogue_digest, fill, find_clones, make_tables, place_digests
-from mxspec_lab.mutants.quick import BLOCKS_EACH, choose_places, hold_out, list_slice
+from mxspec_lab.mutants.quick import BLOCKS_EACH, hold_out, list_slice
 from mxspec_vectors.cases import load_quantize_cases, load_scale_cases, open_document
 from mxspec_vectors.topics import FLAGS
 
@@ -253,19 +253,6 @@ def test_every_topic_and_flag_has_cases_in_the_quick_level() -> None:
             assert sum(kind in (c.topic, *c.flags) for c in chosen) >= min(count, BLOCKS_EACH), kind
         for run in load_scale_cases(fmt):
             assert any(label.startswith(f"{run.id}[") for label in kept["scale", fmt])
-
-
-def test_what_was_judged_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "kept.jsonl"
-    instances = choose_places([i for i in INSTANCES if i.mutant.id in ("nibbles-swapped", "swizzle-none")], 1)
-    assert len(instances) == 2
-    append_kept(path, judge_level(instances[:1]))
-    text = path.read_text()
-    path.write_text(text + text.strip()[:40])  # stopped while it wrote
-    assert list(read_kept(path).found) == [instances[0].name]
-    again = judge_kept(instances, path, jobs=1)
-    assert [again.found[i.name].kills for i in instances] == [judge_instance(i).kills for i in instances]
-    assert set(read_kept(path).found) == {i.name for i in instances}
 
 
 def test_flags_of_calls_and_tables() -> None:

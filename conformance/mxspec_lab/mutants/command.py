@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -87,38 +86,6 @@ def publish(folder: Path) -> None:
     if matrix["levels"]["full"]["survivors"]:
         fail("mutants survive; the quick set was not written", code=1)
     write_file(Path(str(files("mxspec_conformance"))) / "observations" / "quick.json", render_quick(quick).encode("ascii"))
-
-
-@mutants.command("held-out")
-@click.argument("folder", type=_FOLDER, default="reports/mutants")
-@click.option("--places", type=click.IntRange(1), default=1, show_default=True, help="Operations and formats of each mutant, drawn.")
-@click.option("--mutants", "count", type=click.IntRange(2), help="Only so many mutants, drawn.")
-@click.option("--state", type=_FILE, default=Path("reports/mutants/held-out.jsonl"), show_default=True, help="File to save progress to and resume from.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="all cores", help="Worker processes.")
-def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: int) -> None:
-    """Share of unseen mutants that the quick level finds.
-
-    Mutants are split in halves; beside what the quick level always asks, cases are chosen by one half and tried on the other. Enters
-    the shares into FOLDER/matrix.json.
-    """
-    from mxspec_conformance.mutants import list_instances
-    from mxspec_lab.mutants.judging import judge_kept
-    from mxspec_lab.mutants.matrix import render_matrix
-    from mxspec_lab.mutants.quick import choose_places, hold_out
-
-    instances = choose_places(list_instances(), places, mutants=count)
-    state.parent.mkdir(parents=True, exist_ok=True)
-    with show_progress("judging at the full level") as progress:
-        full = judge_kept(instances, state, progress, jobs)
-    found = hold_out(instances, full)
-    path = folder / "matrix.json"
-    matrix = json.loads(path.read_text("ascii"))
-    matrix["levels"]["quick"]["held_out"] = found
-    write_file(path, render_matrix(matrix).encode("ascii"))
-    for row in found["depths"]:
-        make_console().print(
-            f"{row['depth']} cases for each mutant: {row['mean']:.2%} of {found['mutants']} mutants, {row['worst']:.2%} to {row['best']:.2%}"
-        )
 
 
 @mutants.command()
