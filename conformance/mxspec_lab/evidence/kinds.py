@@ -150,7 +150,6 @@ ONCE = (
     "kits/products.json",
     "mutants/acceptance.json",
     "mutants/automatic.json",
-    "proofs/smt.json",
     "score-tests/*.json",
     "sparse/torch.json",
     "sums/*.json",
@@ -158,7 +157,6 @@ ONCE = (
 )
 
 KINDS = (
-    *(Kind(pattern, "git log -1 -- {file}", "measured once: that commit has the script") for pattern in ONCE),
     Kind(
         "peers/layouts.json", "python tests/peers/layouts/run_layouts.py",
         "20 min and their environments", lambda _: (("layout", layout.name, ()) for layout in list_layouts()),
@@ -177,6 +175,7 @@ KINDS = (
     Kind("gpu/rows-*.json", "python -m mxspec_gpu.bench_tiles", "5 min on an NVIDIA GPU"),
     Kind("gpu/products-*.json", "python -m mxspec_gpu.bench_products", "1 min on an NVIDIA GPU"),
     Kind("gpu/steps-*.json", "python -m mxspec_gpu.bench_steps", "1 min on an NVIDIA GPU"),
+    Kind("proofs/smt.json", "python -m mxspec_lab.smt --write", "10 min, pycparser and bitwuzla"),
     Kind("proofs/*.json", "mxspec prove TARGET --json {file}", "2 min on 8 cores", of_check),
     Kind("identify/peers.json", "python tests/peers/identify_peers.py", "2 min and their environments", of_identities),
     Kind("identify/pairs.json", "python tests/identify_pairs.py", "10 min", of_pairs),
@@ -208,4 +207,5 @@ KINDS = (
     Kind("atlas/model.json", "python -m mxspec_lab.model_level", "2 min, and ggml's library for Q4_K"),
     Kind("atlas/transformer.json", "python -m mxspec_lab.transformer", "10 min, and ggml's library for Q4_K"),
     Kind("atlas/threads.json", "python -m tests.threads --write", "9 min", of_threads),
+    *(Kind(pattern, "git log -1 -- {file}", "measured once: that commit has the script") for pattern in ONCE),
 )  # fmt: skip
