@@ -33,8 +33,7 @@ from mxspec_conformance.kits.llvm import (
 )
 from mxspec_conformance.kits.readmem import Operand, add_products
 from mxspec_conformance.kits.writing import write_kit
-
-from tests import simulators
+from mxspec_lab import hardware
 
 REPORTS = Path(__file__).resolve().parents[1] / "reports" / "kits"
 
@@ -186,7 +185,7 @@ def boards(tmp_path_factory: pytest.TempPathFactory) -> dict[str, scoreboard.Sco
     folder = tmp_path_factory.mktemp("units")
     for name, data in write_kit("hardware", ["mxfp8_e5m2", "mxint8", "nvfp4"], 16).items():
         (folder / name).write_bytes(data)
-    path = simulators.build_library(folder)
+    path = hardware.build_library(folder)
     return {
         fmt: scoreboard.Scoreboard(path, rule, fmt)
         for fmt, rule in (("mxfp8_e5m2", "mx-floor"), ("mxint8", "mx-floor"), ("nvfp4", "nvfp4-te"))
@@ -328,7 +327,7 @@ def test_a_profile_that_the_library_lacks_is_refused(library: Path) -> None:
 
 
 def has_module(name: str) -> bool:
-    return subprocess.run([simulators.PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
+    return subprocess.run([hardware.PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
 
 
 needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
@@ -336,7 +335,7 @@ needs_icarus = pytest.mark.skipif(shutil.which("iverilog") is None, reason="need
 
 @needs_icarus
 def test_icarus_passes_the_right_design_and_finds_the_wrong_one(kit: Path) -> None:
-    right, wrong = (simulators.simulate_readmem(kit, ties) for ties in (0, 1))
+    right, wrong = (hardware.simulate_readmem(kit, ties) for ties in (0, 1))
     assert right["blocks"] == wrong["blocks"] > 4
     assert right["failed"] == 0
     assert wrong["failed"] > 0
@@ -355,10 +354,10 @@ def test_icarus_passes_the_right_design_and_finds_the_wrong_one(kit: Path) -> No
 def test_a_design_is_judged_by_the_lines_of_a_file(tmp_path: Path, text: str, other: str, failed: bool, left_open: bool) -> None:
     for name, data in write_kit("hardware", ["mxfp4"]).items():
         (tmp_path / name).write_bytes(data)
-    design = simulators.QUANTIZER.read_text("ascii")
+    design = hardware.QUANTIZER.read_text("ascii")
     assert text in design
     (tmp_path / "design.v").write_text(design.replace(text, other), "ascii")
-    row = simulators.simulate_readmem(tmp_path, 0, tmp_path / "design.v")
+    row = hardware.simulate_readmem(tmp_path, 0, tmp_path / "design.v")
     assert (row["failed"] > 0, row["open"] > 0) == (failed, left_open), row
 
 
@@ -366,13 +365,13 @@ def test_a_design_is_judged_by_the_lines_of_a_file(tmp_path: Path, text: str, ot
 def test_a_bench_that_does_not_read_its_files_stops(tmp_path: Path, kit: Path) -> None:
     (tmp_path / "mxspec_index.vh").write_bytes((kit / "mxspec_index.vh").read_bytes())
     with pytest.raises(RuntimeError, match="were not read: name their folder by MXSPEC_DIR"):
-        simulators.simulate_readmem(tmp_path, 0)
+        hardware.simulate_readmem(tmp_path, 0)
 
 
 @pytest.mark.share(30)
 @pytest.mark.skipif(shutil.which("verilator") is None, reason="needs Verilator")
 def test_verilator_finds_the_wrong_design_and_covers_all_thresholds(kit: Path) -> None:
-    row = simulators.simulate_dpi(kit, 1, 4000)
+    row = hardware.simulate_dpi(kit, 1, 4000)
     assert row["failed"] > 0
     assert row["name"] == "mx-floor, ties away from zero"
     assert (row["sums"] > 30, row["wrong_sums"]) == (True, 0)
@@ -386,7 +385,7 @@ def test_verilator_finds_the_wrong_design_and_covers_all_thresholds(kit: Path) -
 def test_cocotb_passes_the_right_design_and_names_the_wrong_one(kit: Path, ties_away: int) -> None:
     if not has_module("cocotb"):
         pytest.skip("needs cocotb in the interpreter that MXSPEC_HARDWARE_PYTHON names")
-    row = simulators.simulate_cocotb(kit, ties_away, simulators.PYTHON)
+    row = hardware.simulate_cocotb(kit, ties_away, hardware.PYTHON)
     assert (row["passed"], row["failed"] == 0) == (not ties_away, not ties_away)
     assert row["name"] == "mx-floor" + ", ties away from zero" * ties_away
     assert row["covered"].startswith("topic 12/12, ")
@@ -395,7 +394,7 @@ def test_cocotb_passes_the_right_design_and_names_the_wrong_one(kit: Path, ties_
 def test_covergroups_elaborate_with_the_bins_of_the_library(kit: Path, library: Path) -> None:
     if not has_module("pyslang"):
         pytest.skip("needs pyslang in the interpreter that MXSPEC_HARDWARE_PYTHON names")
-    found = simulators.elaborate(kit, simulators.PYTHON)
+    found = hardware.elaborate(kit, hardware.PYTHON)
     assert not found["errors"]
     bins = scoreboard.Scoreboard(library, "mx-floor", "mxfp4").bins()
     lanes = sum(name.startswith(("input", "threshold")) for name in bins)
@@ -403,7 +402,7 @@ def test_covergroups_elaborate_with_the_bins_of_the_library(kit: Path, library: 
     package = (kit / "mxspec_pkg.sv").read_text("ascii")
     (kit / "mxspec_pkg.sv").write_text(package.replace("[28:24]", "[28:24"), "ascii")
     try:
-        assert simulators.elaborate(kit, simulators.PYTHON)["errors"]
+        assert hardware.elaborate(kit, hardware.PYTHON)["errors"]
     finally:
         (kit / "mxspec_pkg.sv").write_text(package, "ascii")
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "conformance" / "examples" / "verilog"
 QUANTIZER = EXAMPLES / "mxfp4_quantizer.v"
 #: The interpreter that has cocotb and pyslang, for tests.
