@@ -22,6 +22,7 @@ from mxspec.formats import ELEMENTS as FORMATS, BlockFormat, get_block
 from mxspec.rounding import Rounding
 from mxspec_conformance.kits import hardware as files, scoreboard
 from mxspec_conformance.kits.llvm import (
+    ELEMENTS,
     FACTOR,
     cast_steps,
     digest_steps,
@@ -33,7 +34,7 @@ from mxspec_conformance.kits.llvm import (
 )
 from mxspec_conformance.kits.readmem import Operand, add_products
 from mxspec_conformance.kits.writing import write_kit
-from mxspec_lab import hardware
+from mxspec_lab import hardware, llvm
 
 REPORTS = Path(__file__).resolve().parents[1] / "reports" / "kits"
 
@@ -407,6 +408,30 @@ def test_covergroups_elaborate_with_the_bins_of_the_library(kit: Path, library: 
         (kit / "mxspec_pkg.sv").write_text(package, "ascii")
 
 
+def test_a_row_that_was_not_simulated_is_neither_right_nor_wrong() -> None:
+    rows = [
+        {"flow": "dpi", "design": "right", "skipped": "not installed"},
+        {"flow": "dpi", "design": "ties away", "failed": 3, "name": "no rule"},
+    ]
+    assert hardware.find_wrong(rows) == ["dpi: ties away was named 'no rule'"]
+    assert hardware.find_wrong(
+        [{"flow": "readmem", "design": "ties away", "failed": 0}, {"flow": "readmem", "design": "right", "failed": 0}]
+    )
+
+
+def test_the_published_simulations() -> None:
+    if not (REPORTS / "hardware.json").exists():
+        pytest.skip("reports/kits/hardware.json has not been made")
+    document = json.loads((REPORTS / "hardware.json").read_text("ascii"))
+    assert {(r["flow"], r["design"]) for r in document["rows"]} == {
+        (f, d) for f in ("readmem", "dpi", "cocotb") for d in ("right", "ties away")
+    }
+    assert not any("skipped" in r for r in document["rows"])
+    assert not hardware.find_wrong(document["rows"])
+    assert all(row["log"] for row in document["rows"])
+    assert not document["elaborated"]["errors"]
+
+
 # LLVM.
 
 
@@ -459,3 +484,15 @@ def test_scaling_casts_are_products_of_values_and_scales() -> None:
     assert "dense<[0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1]> : vector<16xi4>" in text
     assert "inf" not in text
     assert f"{0x7F800000} : i32" in write_nan_lit()
+
+
+@pytest.mark.skipif(shutil.which("c++") is None or llvm.find_tool("llvm-config") is None, reason="needs LLVM's development package")
+def test_the_published_comparison_with_apfloat() -> None:
+    document = json.loads((REPORTS / "llvm.json").read_text("ascii"))
+    assert document["apfloat"]["wrong"] == 0 < document["apfloat"]["asked"]
+    assert document["apfloat"]["casts"] == document["apfloat"]["digests_equal"] == 5 * len(ELEMENTS)
+    assert document["lit"]["passed"]
+    assert document["lit"]["files"]["mx-scaling.mlir"]
+    assert all(row["equal"] for row in document["swept"])
+    assert {r["semantics"] for r in document["swept"] if r["mode"] == "NearestTiesToEven"} == set(ELEMENTS.values())
+    assert document["changed_row"]["differs"] == ["Float4E2M1FN NearestTiesToEven 40200000 expected 05 returned 04"]
