@@ -143,15 +143,12 @@ ONCE = (
     "bench/exact-products.json",
     "clusters/*.json",
     "containers/*.json",
-    "elements/*.json",
     "fuzz/*.json",
     "kits/products.json",
     "mutants/acceptance.json",
     "mutants/automatic.json",
     "score-tests/*.json",
     "sparse/torch.json",
-    "sums/*.json",
-    "vendor/*.json",
 )
 
 KINDS = (
@@ -160,6 +157,10 @@ KINDS = (
         "20 min and their environments", lambda _: (("layout", layout.name, ()) for layout in list_layouts()),
     ),
     Kind("peers/*.json", "python tests/peers/run_peers.py {name}", "2 to 15 min and an environment of its own", of_library),
+    Kind(
+        "vendor/device.json", "python -m tests.peers.vendor RECORD... --source NAME=FOLDER... --write",
+        "1 min, and libraries built from the vendors' sources", of_rows("functions", *_SCALED),
+    ),
     Kind("affine/mlx.json", "python -m tests.peers.affine_mlx --json {file}", "1 min"),
     Kind("html/*.json", "mxspec check {name} --json {file} --html reports/html/{name}.html", "5 s", of_check),
     Kind("gpu/mxspec_gpu*.json", "mxspec check {name} --json {file}", "10 s on an NVIDIA GPU", of_check),
@@ -190,6 +191,10 @@ KINDS = (
     Kind("mutants/sparse.json", "python -m mxspec_lab.sparse.run --json {file}", "6 min", of_sparse),
     Kind("mutants/products.json", "python -m mxspec_lab.products.run --json {file} --markdown reports/mutants/{name}.md", "6 min", of_products),
     Kind("products/*.json", "python tests/peers/products_peers.py {name}", "20 s and the library"),
+    Kind("elements/verifloat.json", "python -m tests.peers.elements_verifloat --json {file}", "10 s, verifloat and Python 3.12"),
+    Kind("sums/fpsan.json", "python tests/peers/products_fpsan.py run FOLDER {file}", "1 min on an NVIDIA GPU, kernels built by Triton 3.8 or later"),
+    Kind("sums/zeros.json", "python tests/peers/products_zeros.py {file}", "10 s on an NVIDIA GPU, with torch"),
+    Kind("sums/mmaemu.json", "python -m tests.peers.products_mmaemu --json {file}", "4 min, mmaemu and torch"),
     Kind("card/*.json", "python tests/peers/products_peers.py {name}", "5 min on an NVIDIA GPU, with the package", of_example),
     Kind("packages/*.json", "python tests/peers/products_peers.py {name}", "1 min and the package", of_example),
     Kind(

@@ -1,0 +1,1 @@
+"""Vendors' device functions, built for the host by somebody else, against the profiles that were read from their source."""
