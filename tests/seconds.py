@@ -30,7 +30,7 @@ from mxspec_vectors.files import write_file
 
 PATH = Path(__file__).with_suffix(".json")
 #: CPU seconds of one test function in `make test`, and in `make test-long`.
-QUICK, LONG = 0.3, 0.9
+QUICK, LONG = 0.3, 0.65
 #: Parameter sets of one function that are measured.
 MEASURED = 2
 #: The environment variable that names the file of what is measured.

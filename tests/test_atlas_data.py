@@ -10,9 +10,6 @@ import numpy as np
 
 import mxspec
 from mxspec.formats import BLOCKS, get_block
-from mxspec.profiles import get_profile
-from mxspec_lab.interop import compare, draw_inputs, requantize
-from mxspec_lab.libraries import ask
 from mxspec_lab.model_level import BOUNDED, DISTRIBUTIONS, bound_element_error, check_bound, list_methods, measure_error
 
 ATLAS = Path(__file__).resolve().parents[1] / "reports" / "atlas"
@@ -43,39 +40,6 @@ def test_checkpoints_are_attributed() -> None:
 
 
 # Interop
-
-
-def test_a_cell_is_judged_on_what_occurs() -> None:
-    table = np.float32([[0.0, -0.0], [1.0, np.nan]])
-    counts = np.array([[1, 1], [5, 0]])
-    assert compare(table, table, counts > 0, counts)["verdict"] == "bits"
-    zero = table.copy()
-    zero[0, 1] = 0
-    found = compare(table, zero, counts > 0, counts)
-    assert (found["verdict"], found["differing"], found["minimal"]["code"]) == ("values", 1, "01")
-    other = zero.copy()
-    other[1, 0], other[1, 1] = 2, 7
-    found = compare(table, other, counts > 0, counts)
-    assert (found["verdict"], found["differing"], found["minimal"]["scale"]) == ("wrong", 5, "01")
-
-
-def test_requantization_of_the_ocp_rule_changes_nothing_and_of_others_does() -> None:
-    fmt = get_block("mxfp4")
-    x, _, amax = draw_inputs(fmt)
-    floor = requantize(fmt, get_profile("mx-floor", fmt), x, amax)
-    ceil = requantize(fmt, get_profile("mx-ceil", fmt), x, amax)
-    assert floor is not None
-    assert ceil is not None
-    assert floor["equal_bits"] == floor["blocks"]
-    assert ceil["equal_bits"] < ceil["equal_values"] == ceil["blocks"]
-
-
-def test_a_call_that_a_library_refuses_is_a_reply() -> None:
-    x = np.ones((1, 32), np.float32)
-    good = ask("mxspec", "quantize", "mxfp4", x)
-    assert np.array_equal(good[0], mxspec.quantize(x, "mxfp4").codes)
-    assert ask("ml_dtypes", "quantize", "mxfp4", x) == "ml_dtypes has no quantize"
-    assert ask("gguf", "quantize", "mxfp4", x[:, :31]).startswith("QuantError: ")
 
 
 def test_the_matrix_has_every_quantizer_and_its_own_decoder() -> None:

@@ -40,7 +40,7 @@ from tests.support import seed
 WRONG: dict[str, AnyKernel] = {k.name: k for k in list_wrong() if k not in NARROW}
 #: Those with an affine or sparse side.
 KINDS: dict[str, AnyKernel] = {k.name: k for k in WRONG_KINDS if k not in NARROW_KINDS}
-#: Batches within which every wrong kernel is found, whatever the seed (`python -m mxspec_lab.products.fuzzed` measures it).
+#: Batches within which every wrong kernel is found, whatever the seed (measured: `reports/fuzz/products.json`).
 BATCHES = 60
 
 

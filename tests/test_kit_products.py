@@ -27,14 +27,12 @@ from mxspec_conformance.scoring.products.subjects import ALL, MOVED, find_produc
 from mxspec_conformance.scoring.score import Status
 from mxspec_conformance.scoring.subjects import Kind, Subject
 from mxspec_conformance.targets.errors import TargetError
-from mxspec_lab.products.kit import cross_validate, make_table
 from mxspec_vectors.cases import load_dot_cases
 
 from tests.float_scale_kernels import RIGHT, ROWS, WRONG, _spread, make_kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 ACCEPTANCE = json.loads((ROOT / "reports" / "mutants" / "acceptance.json").read_text("ascii"))
-REPORT = ROOT / "reports" / "kits" / "products.json"
 LETTER = {name: letter for letter, name in runtime.CLASSES.items()}
 
 #: A product by ml_dtypes for every pair of block formats, and one that reads the next block's scale.
@@ -252,22 +250,3 @@ def test_the_command_scores_a_rule_of_products(tmp_path: Path) -> None:
     assert plain_text(patch.read_text("ascii"))[1]["nvfp4@nvfp4"]["c"]
     refused = CliRunner().invoke(main, ["score-tests", "rule:cosine=0.9", "--format", "nvfp4@nvfp4", "--profile", "mx-floor"])
     assert refused.exit_code == 2
-
-
-def test_the_report_is_what_the_page_shows() -> None:
-    document = json.loads(REPORT.read_text("ascii"))
-    page = (ROOT / "docs" / "kits.md").read_text("utf-8")
-    assert page.partition("<!-- products -->\n")[2].partition("\n<!-- end -->")[0] == make_table(document)
-    assert document["bytes"] < 60_000
-    for row in document["scopes"]:
-        assert row["right_rejected"] == 0 == len(row["rejected"])
-        assert row["own_found"] + len(row["survive"]) == row["own"]
-
-
-def test_cross_validation_measures_held_out_mutants() -> None:
-    from mxspec_conformance.kits.golden import Kills
-
-    alone = {f"m{i}": Kills(blocks=frozenset({f"b{i}"})) for i in range(16)}
-    assert cross_validate(alone)["40"]["mean"] == 0.0
-    shared = {f"m{i}": Kills(blocks=frozenset({"b"})) for i in range(16)}
-    assert cross_validate(shared)["4"]["worst"] == 1.0

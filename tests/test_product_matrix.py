@@ -11,7 +11,6 @@ import pytest
 from mxspec_conformance import check
 from mxspec_lab.evidence.kinds import KINDS
 from mxspec_lab.evidence.status import State, judge_result, render_result
-from mxspec_lab.products.fuzzed import count_accused, count_found, is_as_wanted, list_groups, measure
 from mxspec_lab.products.kernels import Kernel, KernelTarget
 from mxspec_lab.products.kinds_right import RIGHT_KINDS
 from mxspec_lab.products.kinds_wrong import WRONG_KINDS
@@ -22,7 +21,6 @@ from mxspec_lab.products.wrong import NARROW, list_wrong
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "reports" / "mutants" / "products.json"
 FUZZED = ROOT / "reports" / "fuzz" / "products.json"
-RENEW_FUZZED = "run `python -m mxspec_lab.products.fuzzed`"
 DOCUMENT: dict[str, Any] = json.loads(REPORT.read_text("ascii"))
 RENEW = "run `python -m mxspec_lab.products.run --json reports/mutants/products.json --markdown reports/mutants/products.md`"
 WRONG = {kernel.name: kernel for kernel in list_wrong()}
@@ -70,22 +68,6 @@ def test_the_documents_quote_the_counts() -> None:
     most = drawn["batches"]
     assert f"{most['wrong']} batches of {drawn['products_of_a_batch']} products at most, a right one {most['right']}." in page
     assert len(drawn["seeds"]) == 2, "the page says: both seeds"
-
-
-def test_fuzzing_speaks_of_every_kernel() -> None:
-    document = json.loads(FUZZED.read_text("ascii"))
-    for group in list_groups():
-        rows = document[group.name]
-        assert [r["kernel"] for r in rows] == [kernel.name for kernel in group.kernels], RENEW_FUZZED
-        assert all(len(r["draws"]) == len(document["seeds"]) for r in rows)
-        count = count_accused if group.is_right else count_found
-        assert document["counts"][group.name] == count(rows)
-    assert is_as_wanted(document["counts"])
-
-
-def test_a_kernel_is_measured_again() -> None:
-    row = json.loads(FUZZED.read_text("ascii"))["wrong_kinds"][0]
-    assert measure("wrong_kinds", 0, [1])["draws"] == row["draws"][:1]
 
 
 def test_the_page_is_that_of_the_numbers() -> None:

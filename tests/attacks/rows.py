@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.attacks import files, planted, programs, python_targets, streams
+from tests.attacks import files, programs, python_targets, streams
 
-ATTACKS = (*python_targets.ATTACKS, *programs.ATTACKS, *files.ATTACKS, *streams.ATTACKS, *planted.ATTACKS)
+ATTACKS = (*python_targets.ATTACKS, *programs.ATTACKS, *files.ATTACKS, *streams.ATTACKS)
 _TWICE = [name for name, count in Counter(a.id for a in ATTACKS).items() if count > 1]
 assert not _TWICE, _TWICE

@@ -1,7 +1,4 @@
-"""The catalogue of hand-written targets: bugs, right implementations that look odd, and open choices.
-
-`python -m tests.bugs` lists it, together with the mutants of `mxspec_lab` and the bugs of `tests/corpora/independent`.
-"""
+"""The catalogue of hand-written targets: bugs, right implementations that look odd, and open choices."""
 
 from __future__ import annotations
 

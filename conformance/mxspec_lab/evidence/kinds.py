@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mxspec
-from mxspec.formats import BLOCKS, ELEMENTS, SCALES
+from mxspec.formats import BLOCKS
 from mxspec.layouts import list_layouts
 from mxspec_conformance.mutants.instance import LAYOUT_OPERATIONS
 from mxspec_conformance.targets.interface import SPARSE_FUNCTIONS
@@ -30,12 +30,6 @@ _FILES: Mapping[str, tuple[str, ...]] = {
 def of_rows(key: str, *operations: str) -> Lister:
     """A lister of rows that each name a format and a profile."""
     return lambda document: ((o, row["format"], (row["profile"],)) for row in document[key] for o in operations)
-
-
-def of_interop(document: Document) -> Iterator[Wanted]:
-    """The blocks that were handed on, and the answers of the profiles that wrote or read them."""
-    yield from (("quantize", row["format"], row["stand_ins"]) for row in document["decoders"])
-    yield from of_rows("requantization", "quantize")(document)
 
 
 def of_check(document: Document) -> Iterator[Wanted]:
@@ -108,14 +102,6 @@ def of_products(document: Document) -> Iterator[Wanted]:
     yield from (("dot", row["vectors"]["file"], ()) for row in (*document["wrong"], *document["right"]))
 
 
-def of_everything(document: Document) -> Iterator[Wanted]:
-    """All numeric vectors, of the profiles that the document lists."""
-    for fmt in BLOCKS:
-        known = {p.id for p in mxspec.list_profiles(fmt)} & set(document["profiles"])
-        yield from ((operation, fmt, known) for operation in BLOCK_OPERATIONS)
-    yield from ((operation, fmt, ()) for fmt in (*ELEMENTS, *SCALES) for operation in ("encode", "decode"))
-
-
 def of_threads(document: Document) -> Iterator[Wanted]:
     """What the pairs were asked, by the profiles that the mended ones follow."""
     for row in document["threads"]:
@@ -149,6 +135,22 @@ class Kind:
     list_vectors: Lister = lambda _: ()
 
 
+#: Results that were measured once: their scripts are in the commit that wrote them.
+ONCE = (
+    "affine/torch.json",
+    "atlas/attribution.json",
+    "atlas/interop.json",
+    "bench/exact-products.json",
+    "clusters/*.json",
+    "containers/*.json",
+    "fuzz/*.json",
+    "kits/products.json",
+    "mutants/acceptance.json",
+    "mutants/automatic.json",
+    "score-tests/*.json",
+    "sparse/torch.json",
+)
+
 KINDS = (
     Kind(
         "peers/layouts.json", "python tests/peers/layouts/run_layouts.py",
@@ -159,7 +161,7 @@ KINDS = (
         "vendor/device.json", "python -m tests.peers.vendor RECORD... --source NAME=FOLDER... --write",
         "1 min, and libraries built from the vendors' sources", of_rows("functions", *_SCALED),
     ),
-    Kind("affine/*.json", "python -m tests.peers.affine_{name} --json {file}", "1 min"),
+    Kind("affine/mlx.json", "python -m tests.peers.affine_mlx --json {file}", "1 min"),
     Kind("html/*.json", "mxspec check {name} --json {file} --html reports/html/{name}.html", "5 s", of_check),
     Kind("gpu/mxspec_gpu*.json", "mxspec check {name} --json {file}", "10 s on an NVIDIA GPU", of_check),
     Kind("gpu/*-cuda.json", "python tests/peers/gpu_peers.py {name}", "2 min on an NVIDIA GPU and the library", of_check),
@@ -181,7 +183,6 @@ KINDS = (
         "3 min on 2 cores", lambda document: of_instances(i for m in document["mutants"] for i in m["instances"]),
     ),
     Kind("mutants/affine.json", "python -m mxspec_lab.mutants.affine_matrix --json {file}", "20 s"),
-    Kind("mutants/automatic.json", "python -m mxspec_lab mutants automatic", "2 core-hours", of_everything),
     Kind(
         "mutants/independent.json", "python -m tests.corpora --set independent --json {file}",
         "hours on 2 cores", lambda document: of_instances(document["bugs"]),
@@ -189,7 +190,6 @@ KINDS = (
     Kind("mutants/independent-calls.json", "python -m tests.corpora --set 'calls-*' --json {file}", "6 min on 2 cores"),
     Kind("mutants/sparse.json", "python -m mxspec_lab.sparse.run --json {file}", "6 min", of_sparse),
     Kind("mutants/products.json", "python -m mxspec_lab.products.run --json {file} --markdown reports/mutants/{name}.md", "6 min", of_products),
-    Kind("mutants/acceptance.json", "python -m mxspec_lab.products.acceptance --json {file} --page reports/acceptance.md", "2 min"),
     Kind("products/*.json", "python tests/peers/products_peers.py {name}", "20 s and the library"),
     Kind("elements/verifloat.json", "python -m tests.peers.elements_verifloat --json {file}", "10 s, verifloat and Python 3.12"),
     Kind("sums/fpsan.json", "python tests/peers/products_fpsan.py run FOLDER {file}", "1 min on an NVIDIA GPU, kernels built by Triton 3.8 or later"),
@@ -197,33 +197,20 @@ KINDS = (
     Kind("sums/mmaemu.json", "python -m tests.peers.products_mmaemu --json {file}", "4 min, mmaemu and torch"),
     Kind("card/*.json", "python tests/peers/products_peers.py {name}", "5 min on an NVIDIA GPU, with the package", of_example),
     Kind("packages/*.json", "python tests/peers/products_peers.py {name}", "1 min and the package", of_example),
-    Kind("sparse/torch.json", "python tests/peers/sparse_torch.py --json {file}", "20 s and an environment with torch"),
     Kind(
         "sparse/torch-check.json", "mxspec check 'cmd:PYTHON conformance/examples/python/harness.py tests/peers/sparse_torch_target.py' --json {file}",
         "15 s and an environment with torch", of_check,
     ),
     Kind("sweeps/index.json", "make sweep", "hours on 16 cores"),
     Kind("bench/cpu.json", "make bench", "5 min on an idle machine"),
-    Kind("bench/exact-products.json", "python -m mxspec_lab.products.exact --json {file} --page docs/products.md", "4 min on an idle machine"),
-    Kind("containers/convert.json", "python tests/containers/measure_convert.py", "5 min"),
-    Kind("containers/quantize.json", "python tests/containers/measure_quantize.py", "2 min"),
-    Kind("containers/loaded.json", "python tests/containers/load_with_libraries.py", "1 min"),
-    Kind("containers/affine-*.json", "python tests/containers/affine_with_libraries.py load LIBRARY --json {file}", "1 min"),
-    Kind("fuzz/planted.json", "python tests/targets/run_planted.py", "2 min"),
-    Kind("fuzz/products.json", "python -m mxspec_lab.products.fuzzed", "20 min on an idle core"),
     Kind("attacks/attacks.json", "python -m tests.attacks --json {file} --markdown reports/attacks/attacks.md", "20 min on 2 cores"),
     Kind("kits/cross-validation.json", "python -m mxspec_lab.kits", "20 min on 2 cores", of_kits),
-    Kind("kits/products.json", "python -m mxspec_lab.products.kit --write", "5 min on 2 cores"),
     Kind("kits/c99.json", "python -m mxspec_lab.c99 --blocks 16384 --default-blocks 16777216 --write", "15 min", of_rows("rows", "quantize")),
     Kind("atlas/explorer.json", "python -m tests.explorer_in_node --write", "30 min", of_explorer),
     Kind("kits/hardware.json", "python -m mxspec_lab.hardware --write", "2 min, Icarus Verilog, Verilator and cocotb"),
     Kind("kits/llvm.json", "python -m mxspec_lab.llvm --write", "1 min and LLVM's development package"),
-    Kind("score-tests/rules.json", "python -m tests.pages.suites", "20 min on 2 cores"),
-    Kind("score-tests/real.json", "python -m tests.pages.suites --real NAME=FILE", "15 min and the suites"),
-    Kind("atlas/attribution.json", "python -m mxspec_lab.attributions", "2 min"),
-    Kind("atlas/interop.json", "python -m mxspec_lab.interop", "3 min", of_interop),
     Kind("atlas/model.json", "python -m mxspec_lab.model_level", "2 min, and ggml's library for Q4_K"),
     Kind("atlas/transformer.json", "python -m mxspec_lab.transformer", "10 min, and ggml's library for Q4_K"),
     Kind("atlas/threads.json", "python -m tests.threads --write", "9 min", of_threads),
-    Kind("clusters/dask.json", "python tests/clusters/run_dask.py", "1 min"),
+    *(Kind(pattern, "git log -1 -- {file}", "measured once: that commit has the script") for pattern in ONCE),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from rich.text import Text
 from mxspec.adjacent import ADJACENT
 from mxspec.enums import StrEnum
 from mxspec_conformance.cli.console import make_console
-from mxspec_lab.evidence.kinds import BLOCK_OPERATIONS, KINDS, Kind, Wanted
+from mxspec_lab.evidence.kinds import BLOCK_OPERATIONS, KINDS, ONCE, Kind, Wanted
 from mxspec_vectors.digests import content_digest, list_answering
 from mxspec_vectors.files import VectorError, write_file
 
@@ -107,7 +107,9 @@ def judge_result(path: Path, kind: Kind) -> Standing:
     name = path.relative_to(REPORTS).as_posix()
     if uses is None:
         return Standing(name, kind, State.UNSTAMPED, "it carries no digests")
-    changes = [change for use in uses["vectors"] if (change := find_change(use)) is not None]
+    # A result that is not renewed stays one of its date.
+    renewed = kind.pattern not in ONCE
+    changes = [change for use in uses["vectors"] if renewed and (change := find_change(use)) is not None]
     if changes:
         more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
         return Standing(name, kind, State.STALE, changes[0] + more)

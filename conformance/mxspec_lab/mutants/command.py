@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -89,82 +88,22 @@ def publish(folder: Path) -> None:
     write_file(Path(str(files("mxspec_conformance"))) / "observations" / "quick.json", render_quick(quick).encode("ascii"))
 
 
-@mutants.command("held-out")
-@click.argument("folder", type=_FOLDER, default="reports/mutants")
-@click.option("--places", type=click.IntRange(1), default=1, show_default=True, help="Operations and formats of each mutant, drawn.")
-@click.option("--mutants", "count", type=click.IntRange(2), help="Only so many mutants, drawn.")
-@click.option("--state", type=_FILE, default=Path("reports/mutants/held-out.jsonl"), show_default=True, help="File to save progress to and resume from.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default="all cores", help="Worker processes.")
-def held_out(folder: Path, places: int, count: int | None, state: Path, jobs: int) -> None:
-    """Share of unseen mutants that the quick level finds.
-
-    Mutants are split in halves; beside what the quick level always asks, cases are chosen by one half and tried on the other. Enters
-    the shares into FOLDER/matrix.json.
-    """
-    from mxspec_conformance.mutants import list_instances
-    from mxspec_lab.mutants.judging import judge_kept
-    from mxspec_lab.mutants.matrix import render_matrix
-    from mxspec_lab.mutants.quick import choose_places, hold_out
-
-    instances = choose_places(list_instances(), places, mutants=count)
-    state.parent.mkdir(parents=True, exist_ok=True)
-    with show_progress("judging at the full level") as progress:
-        full = judge_kept(instances, state, progress, jobs)
-    found = hold_out(instances, full)
-    path = folder / "matrix.json"
-    matrix = json.loads(path.read_text("ascii"))
-    matrix["levels"]["quick"]["held_out"] = found
-    write_file(path, render_matrix(matrix).encode("ascii"))
-    for row in found["depths"]:
-        make_console().print(
-            f"{row['depth']} cases for each mutant: {row['mean']:.2%} of {found['mutants']} mutants, {row['worst']:.2%} to {row['best']:.2%}"
-        )
-
-
 @mutants.command()
 @click.argument("folder", type=_FOLDER, default="reports/mutants")
 @click.argument("page", type=_FILE, default="reports/mutants/tables.md")
 def document(folder: Path, page: Path) -> None:
     """Fill the tables of reports/mutants/tables.md.
 
-    The numbers come from matrix.json, automatic.json and independent.json in FOLDER.
+    The numbers come from matrix.json and independent.json in FOLDER; the table of automatic mutants stays as it was measured.
     """
     from mxspec_lab.mutants.matrix import fill, make_tables
 
-    names = ("matrix.json", "automatic.json", "independent.json")
+    names = ("matrix.json", "independent.json")
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         fail(f"{folder} has no {', '.join(missing)}; docs/mutants.md says which command makes each")
     tables = make_tables(*(json.loads((folder / name).read_text("ascii")) for name in names))
     write_file(page, fill(page.read_text("utf-8"), tables).encode("utf-8"))
-
-
-@mutants.command()
-@click.option("--count", default=400, show_default=True, help="Number of changes to try.")
-@click.option("--seed", default=1, show_default=True, help="Random seed for choosing the changes.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default="all cores", help="Worker processes.")
-@click.option("--state", type=_FILE, default=Path("reports/mutants/automatic.jsonl"), show_default=True, help="File to save progress to and resume from.")  # fmt: skip
-@click.option("--out", type=_FILE, default=Path("reports/mutants/automatic.json"), show_default=True, help="Output file.")
-def automatic(count: int, seed: int, jobs: int, state: Path, out: Path) -> None:
-    """Mutate the model's source automatically.
-
-    Each change of the source is judged by the vectors, in a child process.
-    """
-    from mxspec_lab.mutants.automatic import automatic_document, render_automatic, run_automatic
-
-    state.parent.mkdir(parents=True, exist_ok=True)
-    with show_progress("changing the model") as progress:
-        rows = run_automatic(state, count, seed, jobs=jobs, progress=progress)
-    document = automatic_document(rows, count, seed)
-    write_file(out, render_automatic(document).encode("ascii"))
-    console = make_console()
-    console.print(f"seed {seed}: {count} changes of {document['possible']} tried, {document['killed']} killed")
-    for kind, number in document["survivors"].items():
-        console.print(f"  {number:4d} survive: {kind}")
-    for row in document["alive"]:
-        if row["kind"] == "gap":
-            console.print(Text(f"{row['module']}:{row['line']} {row['inside']}: {row['before']} -> {row['after']}"))
-    raise click.exceptions.Exit(1 if set(document["survivors"]) & {"gap"} else 0)
 
 
 def _list(chosen: Sequence[Any], console: Console) -> None:

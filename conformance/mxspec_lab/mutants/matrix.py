@@ -177,14 +177,9 @@ def fill(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def make_tables(matrix: Mapping[str, Any], automatic: Mapping[str, Any], independent: Mapping[str, Any]) -> dict[str, str]:
-    """All tables, by the name of their place in the page."""
-    return {
-        "numbers": _numbers(matrix),
-        "automatic": _automatic(automatic),
-        "independent": _independent(independent),
-        "flags": _flags(matrix),
-    }
+def make_tables(matrix: Mapping[str, Any], independent: Mapping[str, Any]) -> dict[str, str]:
+    """The tables that change with the mutants, by the name of their place in the page."""
+    return {"numbers": _numbers(matrix), "independent": _independent(independent), "flags": _flags(matrix)}
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -227,24 +222,6 @@ def _held_out(held_out: Mapping[str, Any] | None) -> list[str]:
     )
     rows = [(row["depth"], *(f"{100 * row[key]:.1f} %" for key in ("mean", "worst", "best"))) for row in held_out["depths"]]
     return [words, _table(("cases for each mutant", "mean", "worst", "best"), rows)]
-
-
-def _automatic(automatic: Mapping[str, Any]) -> str:
-    words = (
-        f"Vectors `{automatic['vectors'][:12]}`, seed {automatic['seed']}: {automatic['tried']} of {automatic['possible']} possible changes tried, "
-        f"{automatic['killed']} killed ("
-        + ", ".join(f"{n} at {level}" for level, n in automatic["killed_by"].items())
-        + "), "
-        + (", ".join(f"{n} {kind}" for kind, n in automatic["survivors"].items()) or "none survive")
-        + "."
-    )
-    modules = [
-        (m, c.get("killed", 0) + c.get("survives", 0), c.get("killed", 0), c.get("survives", 0)) for m, c in automatic["by_module"].items()
-    ]
-    reasons = Counter((row["kind"], row["reason"]) for row in automatic["alive"])
-    rows = [(n, kind, reason) for (kind, reason), n in sorted(reasons.items(), key=lambda p: (p[0][0], -p[1]))]
-    head = ("module", "tried", "killed", "survive")
-    return "\n\n".join((words, _table(head, modules), _table(("survivors", "kind", "reason"), rows)))
 
 
 def _independent(document: Mapping[str, Any]) -> str:

@@ -208,19 +208,6 @@ def render_quick(document: Mapping[str, Any]) -> str:
     return render_rows(document, "files", separators=(",", ":"))
 
 
-def choose_places(instances: Sequence[Instance], places: int, *, mutants: int | None = None, seed: int = 5) -> list[Instance]:
-    """So many instances of each mutant, drawn, all where it has fewer; mutants: only of so many, drawn too."""
-    chance = random.Random(seed)
-    members: dict[str, list[Instance]] = {}
-    for instance in instances:
-        members.setdefault(instance.mutant.id, []).append(instance)
-    for own in members.values():
-        chance.shuffle(own)
-    drawn = [own[-places:] for own in members.values()]
-    chance.shuffle(drawn)
-    return [instance for own in drawn[:mutants] for instance in own]
-
-
 def _thin(kills: Mapping[str, Iterable[Label]]) -> dict[str, set[Label]]:
     """The same sets with fewer labels: of those that find the same instances the first few, of which no cover takes more.
 

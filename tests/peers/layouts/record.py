@@ -19,7 +19,6 @@ import numpy as np
 from mxspec import layouts
 
 from tests.peers.layouts.compare import Comparison, digest_layout
-from tests.peers.layouts.sources import find_checkout, name_commit
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,10 +54,6 @@ def record(name: str) -> dict[str, Any]:
         "sources": {},
         "time": started,
     }
-    variable = getattr(module, "SOURCE_VARIABLE", None)
-    if variable is not None:
-        described = getattr(module, "describe_source", None)
-        document["sources"][variable] = described() if described else name_commit(find_checkout(variable))
     document["rows"] = tally(module.compare())
     return document
 

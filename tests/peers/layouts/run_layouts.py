@@ -1,8 +1,7 @@
 """Compare every layout with the libraries that use it, in one environment, and record what they showed.
 
-The environment `.venv-layouts` is made if it is not there. Libraries that are not on the package index are run from checkouts
-that environment variables name, and left as they were recorded where the variable is not set. Results go to
-`reports/peers/layouts.json`; the test command fails when a layout has changed since, or differs.
+The environment `.venv-layouts` is made if it is not there. Libraries that were run once from checkouts are left as they were
+recorded. Results go to `reports/peers/layouts.json`; the test command fails when a layout has changed since, or differs.
 
     python tests/peers/layouts/run_layouts.py [NAME...] [--python PATH]
 """
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -33,15 +31,13 @@ BARE = (
     "nvidia-modelopt==0.47.0", "amd-quark==0.13", "bitsandbytes==0.50.2", "flashinfer-python==0.7.2.post1",
     "vllm==0.33.0", "tokenspeed-triton-kernels==1.0.0.post20260510", "nvidia-cutlass==4.2.0.0", "nvmath-python==1.0.0",
 )  # fmt: skip
-#: Libraries, and the environment variable without which they are not run.
-LIBRARIES: dict[str, str | None] = {
-    "gguf_py": None, "ggml_c": "MXSPEC_GGML_LIBRARY", "mlx_py": None, "onnx_py": None, "torchao_py": None,
-    "compressed_tensors_py": None, "modelopt_py": None, "quark_py": None, "bitsandbytes_py": None, "transformers_py": None,
-    "torch_sparse_py": None, "flashinfer_py": None, "trtllm_places": None, "nvmath_py": None, "cutlass_cute": None, "vllm_py": None,
-    "triton_kernels_py": None, "triton_ragged_py": None,
-    "triton_halves_py": "MXSPEC_TRITON_HALVES_SOURCE", "autogptq_py": "MXSPEC_AUTOGPTQ_SOURCE",
-    "gptqmodel_py": "MXSPEC_GPTQMODEL_SOURCE", "autoawq_py": "MXSPEC_AUTOAWQ_SOURCE", "aiter_py": "MXSPEC_AITER_SOURCE",
-}  # fmt: skip
+#: Libraries, in the order of the result.
+LIBRARIES = (
+    "gguf_py", "mlx_py", "onnx_py", "torchao_py", "compressed_tensors_py", "modelopt_py", "quark_py", "bitsandbytes_py", "transformers_py",
+    "torch_sparse_py", "flashinfer_py", "trtllm_places", "nvmath_py", "cutlass_cute", "vllm_py", "triton_kernels_py", "triton_ragged_py",
+)  # fmt: skip
+#: Those that were run once, from checkouts: the commits of their records have the scripts, and the records stay.
+ONCE = ("ggml_c", "triton_halves_py", "autogptq_py", "gptqmodel_py", "autoawq_py", "aiter_py")
 
 
 def make_environment() -> Path:
@@ -102,18 +98,15 @@ def main() -> int:
     records = {document["library"]: document for document in known}
     bad = 0
     print(f"{'library':<22}{'layout':<24}{'way':<8}{'shapes':>4}{'compared':>9}{'different':>10}")
-    for name, variable in LIBRARIES.items():
+    for name in LIBRARIES:
         if options.names and name not in options.names:
-            continue
-        if variable is not None and not os.environ.get(variable):
-            print(f"{name}: not run; set {variable} (see tests/peers/layouts/{name}.py)", flush=True)
             continue
         records[name] = {**run_library(python, name), **describe_machine(python)}
         print_rows(records[name])
         bad += sum(row["different"] for row in records[name]["rows"])
     document = {
         "command": "python tests/peers/layouts/run_layouts.py",
-        "libraries": [records[name] for name in LIBRARIES if name in records],
+        "libraries": [records[name] for name in (*LIBRARIES, *ONCE) if name in records],
     }
     temporary = OUT.with_suffix(".part")
     temporary.write_text(json.dumps(document, indent=1) + "\n", "ascii")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
-import subprocess
 import sys
 import types
 from importlib.abc import Loader, MetaPathFinder
@@ -13,20 +11,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import cast
 from unittest.mock import MagicMock
-
-
-class MissingSourceError(RuntimeError):
-    """The environment variable that names a checkout is not set."""
-
-
-def find_checkout(variable: str) -> Path:
-    """The checkout that an environment variable names.
-
-    Raises MissingSourceError where it is not set.
-    """
-    if not os.environ.get(variable):
-        raise MissingSourceError(f"set {variable} to a checkout of its sources")
-    return Path(os.environ[variable])
 
 
 def find_package(name: str) -> Path:
@@ -54,15 +38,6 @@ def load_file(name: str, path: Path) -> types.ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def name_commit(checkout: Path) -> str:
-    """What a checkout is: its commit, or what its file COMMIT says where it was exported without a repository."""
-    note = checkout / "COMMIT"
-    if note.is_file():
-        return note.read_text("utf-8").strip()
-    done = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 class _Stubs(MetaPathFinder, Loader):
