@@ -2,7 +2,7 @@
 
 They differ in what is floored (the maximum, or the scale) and where, in whether 448 divides or its reciprocal multiplies, in
 whether elements are divided by the scale or multiplied by its reciprocal, and in what a NaN does. Code of torch computes
-`tensor / 448` on a GPU as a product with the reciprocal, so that one line has two results.
+`tensor / 448` on a GPU as a product with the reciprocal, so that one line has two results, and `448 / tensor` everywhere.
 """
 
 from __future__ import annotations
@@ -176,10 +176,10 @@ _TE_POWERS = replace(
     value=f32.div(ONE, _te_scale(_TE_POWER)),
     scaled=f32.mul(X, _te_scale(_TE_POWER)),
 )
-_TRANSFORMERS_SCALE = if_nan(AMAX, ONE, if_equal(AMAX, ZERO, ONE, f32.div(M, AMAX)))
+_TRANSFORMERS_SCALE = if_nan(AMAX, ONE, if_equal(AMAX, ZERO, ONE, f32.mul(M, f32.div(ONE, AMAX))))
 _TRANSFORMERS = _Group(
     "transformers-5.23/fp8-128/float32",
-    "448 / amax in float32, 1 for a maximum of zero or NaN; stored is its reciprocal; elements times it",
+    "448 * (1 / amax) in float32, 1 for a maximum of zero or NaN; stored is its reciprocal; elements times it",
     "transformers 5.23.0 wheel: transformers/integrations/finegrained_fp8.py Fp8Quantize._quantize_one",
     f32.div(ONE, _TRANSFORMERS_SCALE), f32.mul(X, _TRANSFORMERS_SCALE), element=ElementRule(invalid_sign=1),
 )  # fmt: skip
@@ -194,14 +194,10 @@ _TORCHAO = _Group(
     witness=f"torchao 0.18.0 on {_TORCH}: reports/peers/torchao.json",
 )  # fmt: skip
 _WHOLE_NATIVE = replace(
-    _NATIVE,
-    id="vllm-0.33/fp8-row/native",
+    _NATIVE, id="vllm-0.33/fp8-row/native", scaled=_MULTIPLY, formats=_ROW, nan_signs_open=True,
     summary="amax / 448 in float32, not below 1 / (448 * 512); elements times 1 / scale, clamped",
     source="vllm 0.33.0 wheel: vllm/model_executor/layers/quantization/input_quant_fp8.py QuantFP8.forward_native; tokens and tensors",
-    scaled=_MULTIPLY,
-    formats=_ROW,
-    nan_signs_open=True,
-)
+)  # fmt: skip
 
 
 def _in_16_bits(group: _Group) -> tuple[_Group, ...]:
@@ -225,26 +221,29 @@ _TOKEN_CUDA = _Group(
     maximum(f32.div(AMAX, M), _LEAST_SCALE), fmax(fmin(_DIVIDE, const(448)), const(-448)), formats=_ROW, amax_nan=AmaxNan.SKIP,
 )  # fmt: skip
 _TENSOR_CUDA = replace(
-    _TOKEN_CUDA,
-    id="vllm-0.33/fp8-tensor/cuda",
+    _TOKEN_CUDA, id="vllm-0.33/fp8-tensor/cuda", formats=("fp8_e4m3-tensor-f32",),
     summary="the largest of what is no NaN, / 448 in float32; elements times 1 / scale, clamped so that NaN, and a tensor of zeros, becomes 448",
     source=_VLLM_CUDA.format("segmented_max_reduction_strided, scaled_fp8_quant_kernel_strided_dynamic"),
-    value=f32.div(AMAX, M),
-    scaled=fmax(fmin(_MULTIPLY, const(448)), const(-448)),
-    formats=("fp8_e4m3-tensor-f32",),
-)
+    value=f32.div(AMAX, M), scaled=fmax(fmin(_MULTIPLY, const(448)), const(-448)),
+)  # fmt: skip
 _SGLANG_TORCH = _Group(
     "sglang-0.5/fp8-row/torch",
     "a maximum below 1e-12 counts as 1e-12; amax / 448 in float32; elements divided by the scale and clamped",
     "sglang 0.5.23 wheel: sglang/kernels/ops/quantization/fp8_kernel.py _native_dynamic_per_token_quant_fp8, and per_tensor; ROCm without AITER",
     _quotient(_FLOOR_12), _DIVIDE, formats=_ROW, dtypes=("float32",),
 )  # fmt: skip
-_FBGEMM_SCALE = f32.div(M, maximum(AMAX, _FLOOR_12))
-_FBGEMM = _Group(
-    "fbgemm-gemm/fp8-row/torch",
-    "448 / amax in float32, a maximum below 1e-12 as 1e-12; stored is its reciprocal; elements times it",
-    "pytorch/FBGEMM@58046582:fbgemm_gpu/experimental/gemm/triton_gemm/fp8_gemm.py quantize_fp8_row without Triton",
-    f32.div(ONE, _FBGEMM_SCALE), f32.mul(X, _FBGEMM_SCALE), formats=_ROW, element=ElementRule(invalid_sign=1), dtypes=("float32",),
+#: What multiplies is stored as its reciprocal: 448 over the maximum, or, as torch has `448 / tensor`, times its reciprocal.
+_INVERSES = tuple(
+    _Group(
+        name, f"{words} in float32, a maximum below 1e-12 as 1e-12; stored is its reciprocal; elements times it", source,
+        f32.div(ONE, times), f32.mul(X, times), formats=_ROW, element=ElementRule(invalid_sign=1), dtypes=("float32",),
+    )
+    for name, words, times, source in (
+        ("torchao-0.18/fp8-row/triton", "448 / amax", f32.div(M, maximum(AMAX, _FLOOR_12)),
+         "torchao 0.18.0 wheel: torchao/prototype/moe_training/kernels/float8_rowwise.py; its products take the reciprocal"),
+        ("fbgemm-gemm/fp8-row/torch", "448 * (1 / amax)", f32.mul(M, f32.div(ONE, maximum(AMAX, _FLOOR_12))),
+         "pytorch/FBGEMM@58046582:fbgemm_gpu/experimental/gemm/triton_gemm/fp8_gemm.py quantize_fp8_row without Triton"),
+    )
 )  # fmt: skip
 _TE_CURRENT = replace(
     _TE,
@@ -340,7 +339,7 @@ _GROUPS = (
     replace(
         _TRANSFORMERS,
         id="transformers-5.23/fp8-128/ue8m0",
-        summary="1 / (448 / amax) in float32, 1 for a maximum of zero or NaN, its float32 log2 rounded up; elements times 1 / scale",
+        summary="1 / (448 * (1 / amax)) in float32, 1 for a maximum of zero or NaN, its float32 log2 rounded up; elements times 1 / scale",
         formats=("fp8_e4m3-128",),
         power=ScaleRule(value=_TRANSFORMERS.value, step=ScaleStep.LOG2F_CEIL, byte_range=(0x01, 0xFE)),
         scaled=_MULTIPLY,
@@ -364,7 +363,7 @@ _GROUPS = (
         )
         for what in ("row", "tensor")
     ),
-    _FBGEMM,
+    *_INVERSES,
     _TE_CURRENT,
     _in(_TE_CURRENT, "e5m2", _TOPS["e5m2"]),
     *map(_to_224, (_NATIVE, _WHOLE_NATIVE, _of(_WHOLE_NATIVE, "tensor"))),
