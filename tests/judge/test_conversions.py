@@ -170,3 +170,10 @@ def test_the_shown_code_gives_the_expected_answer_where_the_own_infinity_was_ask
     for failure in shown:
         exec(failure.snippet, {})
         assert int(capsys.readouterr().out.strip("[]\n")) == int(failure.expected["code"].split()[0], 16)
+
+
+def test_the_nan_of_an_overflow_has_either_sign() -> None:
+    def encode(x: Any, element: str, overflow: str = "saturate") -> Any:
+        return np.array([*range(0xFF), 0x7F], np.uint8)[mxspec.encode(x, element, overflow=overflow)]
+
+    assert check(SimpleNamespace(ELEMENTS=["e4m3"], encode=encode), only="encode/*").exit_code == 0

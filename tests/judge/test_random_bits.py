@@ -96,7 +96,7 @@ def test_every_convention_passes(rule: str, goes: Goes, bits: int) -> None:
 
 
 MISREAD = {
-    "upper": (lambda f, w, _: carry(f, np.floor(w / 256), 24), "as if only the upper 24 bits of a random word were used"),
+    "upper": (lambda f, w, _: carry(f, np.floor(w / 1024), 22), "as if only the upper 22 bits of a random word were used"),
     "lower": (lambda f, w, _: carry(f, w % 2**24, 24), "as if only the lower 24 bits of a random word were used"),
     "one place too low": (lambda f, w, bits: carry(f, np.floor(w / 2), bits), "as if the random bits were added too low, by 1 or more places"),
     "from the middle": (lambda f, w, _: carry(f, np.floor(w / 16) % 2**24, 24), ""),

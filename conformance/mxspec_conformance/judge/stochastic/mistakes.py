@@ -18,8 +18,8 @@ from mxspec_conformance.targets.capabilities import SrRule
 Codes = npt.NDArray[np.uint8]
 #: Places by which a word may be too low: the fewest that explain all are named, since more may give the same codes.
 _PLACES = range(1, 10)
-#: Bits of a word that may be all that is used: a float32's fraction holds no more than the first of these.
-_USED = (24, 23, 16, 8)
+#: Bits of a word that may be all that is used: a float32's fraction holds 24 or 23, of which an element keeps one to three.
+_USED = (24, 23, 22, 21, 20, 16, 8)
 
 
 def list_known(x: npt.NDArray[np.float32], words: Words, fmt: ScalarFormat, bits: int, rule: SrRule) -> list[tuple[Explanation, Codes]]:
@@ -51,10 +51,9 @@ def list_misread_words(bits: int) -> Iterator[tuple[Explanation, Callable[[Words
     for places in _PLACES:
         text = f"the random bits were added too low, by {places} or more places"
         yield Explanation(Cause.CONVERSION_MISTAKE, text), partial(_shift, places), bits
-    for used in _USED:
-        if used < bits:
-            for end, read in (("upper", partial(_shift, bits - used)), ("lower", partial(_keep, used))):
-                yield Explanation(Cause.CONVERSION_MISTAKE, f"only the {end} {used} bits of a random word were used"), read, used
+    for used in (n for n in _USED if n < bits):
+        for end, read in (("upper", partial(_shift, bits - used)), ("lower", partial(_keep, used))):
+            yield Explanation(Cause.CONVERSION_MISTAKE, f"only the {end} {used} bits of a random word were used"), read, used
 
 
 def _shift(places: int, words: Words) -> Words:

@@ -28,9 +28,8 @@ from mxspec_vectors.cases import StochasticRule, load_stochastic_cases
 def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard) -> dict[str, Failure]:
     """Enter the cases of the integer rule with as many random bits as the target says that it uses, by the rule that it names.
 
-    The vectors hold words of 32 and 8 bits and the carry rule. Words of 16 bits are the upper halves of those of 32: then
-    the rule is the same with the lower half zero. By the other rule, up where the word is less than the fraction, a word
-    stands for its complement.
+    The vectors hold words of 32 and 8 bits and the carry rule. Words of 16 bits are the upper halves of those of 32, whose lower half
+    is then zero. By the other rule, up where the word is less than the fraction, a word stands for its complement.
     """
     fmt, bits, rule = get_scalar(element), session.capabilities.sr_bits, session.capabilities.sr_rule
     stored = 8 if bits == 8 else 32
@@ -43,7 +42,7 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
         if rule is SrRule.BELOW:
             words = ~words & np.uint32((1 << bits) - 1)
         expected = case.codes if bits == stored else _round_stochastically(x, words, element, bits, rule)
-        places = kept_lanes("stochastic", element, case.id, len(x))
+        places, zeros = kept_lanes("stochastic", element, case.id, len(x)), {0, fmt.sign_bit if fmt.has_minus_zero else 0}
 
         def call(lanes: Sequence[int], x: Any = x, words: Any = words) -> list[Any]:
             return list(session.call("encode_stochastic", x[list(lanes)], element, words[list(lanes)]))
@@ -63,6 +62,8 @@ def judge_stochastic(session: TargetSession, element: str, scorecard: Scorecard)
             if isinstance(code, NoAnswer):
                 scorecard.count_no_answer("random-bits", label, code, given=partial(describe_number, x[i], element, how))
                 continue
+            if {int(code), int(expected[i])} == zeros:
+                code = expected[i]  # which sign a zero has is open
             carried = int(words[i]) ^ ((1 << bits) - 1) if rule is SrRule.BELOW else int(words[i])
             lowest = fmt.twos_complement and int(code) == fmt.sign_bit and int(expected[i]) == fmt.sign_bit + 1
             ok = _may_be_lowest(float(x[i]), carried, bits) if lowest else code == expected[i]
