@@ -177,3 +177,19 @@ def test_the_nan_of_an_overflow_has_either_sign() -> None:
         return np.array([*range(0xFF), 0x7F], np.uint8)[mxspec.encode(x, element, overflow=overflow)]
 
     assert check(SimpleNamespace(ELEMENTS=["e4m3"], encode=encode), only="encode/*").exit_code == 0
+
+
+def test_an_infinity_that_is_the_last_code_but_one_is_told() -> None:
+    def encode(x: Any, element: str) -> Any:
+        codes = mxspec.encode(x, element, overflow="own")
+        return np.array([*range(124), 126, 127, 127, 127], np.uint8)[codes & 127] | codes & 128
+
+    def decode(codes: Any, element: str) -> Any:
+        infinite = np.where(codes & 127 == 126, np.where(codes > 127, -np.inf, np.inf), np.nan)
+        return np.where(codes & 127 > 123, infinite, mxspec.decode(codes, element)).astype(np.float32)
+
+    failing = [r for r in check(SimpleNamespace(ELEMENTS=["e5m2"], encode=encode, decode=decode)).requirements if r.verdict == "fail"]
+    assert {(r.id, r.note) for r in failing} == {
+        (f"{name}/e5m2/{topic}", f"as if {ConversionMistake.LAST_BUT_ONE.value}")
+        for name, topic in (("encode", "overflow"), ("decode", "code"))
+    }

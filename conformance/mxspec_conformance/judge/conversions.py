@@ -129,6 +129,9 @@ def _of_floats(x: Floats, fmt: ElementFormat, rounding: Rounding) -> Iterator[tu
     if fmt.inf_code is None:
         infinite = ~np.isnan(x) & (high >= top << fmt.mantissa_bits)
         yield ConversionMistake.TOP_FIELD_INFINITE, np.where(infinite, top << fmt.mantissa_bits | sign, codes)
+    else:
+        beyond = size >= float(fmt.max_value) + float(fmt.max_value - fmt.magnitude(fmt.max_code - 1)) / 2
+        yield ConversionMistake.LAST_BUT_ONE, np.where(beyond, fmt.sign_bit - 2 | sign, codes)
 
 
 def _with_wide_ties(x: Floats, fmt: ElementFormat, returned: Codes, expected: Codes) -> Iterator[tuple[Explanation, Codes]]:

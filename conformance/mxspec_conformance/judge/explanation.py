@@ -119,6 +119,7 @@ class ConversionMistake(StrEnum):
     NOTHING_BELOW = "all below the smallest normal number were zero"
     TOP_FIELD_FULL = "the largest exponent held no numbers, and they saturated"
     TOP_FIELD_INFINITE = "the largest exponent were infinity and NaN, as in IEEE 754"
+    LAST_BUT_ONE = "infinity were the last code but one, and its exponent's others NaN, as in Universal's cfloat"
     SIGNED_MAXIMUM = "the largest number were taken, not the largest magnitude"
     UNGUARDED = "2688 were divided by the largest magnitude, however small or large that is"
     RECIPROCAL = "a rounded reciprocal were multiplied with, where a quotient is required"

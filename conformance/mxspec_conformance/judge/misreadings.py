@@ -52,6 +52,8 @@ def _of_floats(fmt: ScalarFormat, right: Table) -> Iterator[tuple[ConversionMist
     normal = sign * np.ldexp(1 + fraction, field - fmt.bias)
     small, special = (field == 0) & (fraction != 0), ~np.isfinite(right)
     yield ConversionMistake.SPECIALS_FINITE, np.where(special, normal, right)
+    infinite = np.where(magnitude == fmt.sign_bit - 2, sign * np.inf, np.nan)
+    yield ConversionMistake.LAST_BUT_ONE, np.where(special, infinite, right)
     yield ConversionMistake.SUBNORMALS_NORMAL, np.where(small, normal, right)
     yield ConversionMistake.ALL_NORMAL, normal
     yield ConversionMistake.SUBNORMALS_HALVED, np.where(small, right / 2, right)
