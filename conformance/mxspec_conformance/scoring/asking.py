@@ -65,7 +65,7 @@ def load_test(spec: str, replace: Sequence[str] = ()) -> Ask:
     if mark and callable(found) and _is_plain(found):
         return lambda subject, _: _ask_function(found, subject)
     if not Path(place).exists():
-        raise TargetError(f"{spec!r} names no test; write FILE.py::FUNCTION, a pytest file, cmd:PROGRAM or rule:NAME")
+        raise TargetError(f"{place} does not exist; a test is FILE.py::FUNCTION, a pytest file, cmd:PROGRAM or rule:NAME")
     _import_pytest()
     _import_replaced(replace)
     return lambda subject, _: _ask_pytest(spec, subject, replace)
