@@ -248,6 +248,17 @@ def test_the_wrong_block_of_a_result_is_explained_next_to_what_was_returned(fmt:
     assert any(note.startswith("returned: scale") for note in stored["notes"])
     code, text = explain(str(path), "--column", "1")
     assert (code, "it takes --profile, --against, --lane and --json" in text) == (2, True)
+    document = json.loads(path.read_text())
+    document["requirements"][0]["first"]["steps"] = ["\x1b[31mred"]
+    path.write_text(json.dumps(document))
+    assert "\x1b" not in explain(str(path))[1]
+    for spoiled in (
+        {"formats": 3},
+        {"requirements": [{"id": f"quantize/{fmt}/exact", "first": {"given": {"x": {"lane 99": "0x3f800000"}}}}]},
+    ):
+        path.write_text(json.dumps(document | spoiled))
+        code, text = explain(str(path))
+        assert (code, "holds no wrong product and no wrong block" in text) == (2, True)
 
 
 def test_arrays_are_explained(tmp_path: Path) -> None:

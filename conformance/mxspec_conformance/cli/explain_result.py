@@ -14,6 +14,7 @@ from mxspec.adjacent import register_named
 from mxspec.formats import BLOCKS
 from mxspec.profiles import get_profile
 from mxspec.tensorscale import TensorScale
+from mxspec_conformance.targets.texts import clean_text
 from mxspec_vectors.tensor_scales import TensorScales, native_scale
 
 _LANE, _BITS = re.compile(r"^lane (\d{1,6})$"), re.compile(r"^0x([0-9a-f]{8})\b")
@@ -50,7 +51,9 @@ def find_blocks(document: Any) -> dict[str, StoredBlock]:
     """The wrong blocks of all results of a document by requirement; what is no whole block of a known profile is left out."""
     found: dict[str, StoredBlock] = {}
     for report in list_reports(document):
-        judged = {str(f.get("format")): str(f.get("judged_against")) for f in report.get("formats") or () if isinstance(f, Mapping)}
+        formats = report.get("formats")
+        rows = [f for f in formats if isinstance(f, Mapping)] if isinstance(formats, list) else []
+        judged = {str(f.get("format")): str(f.get("judged_against")) for f in rows}
         for name, first in list_failures(report):
             fmt = name.split("/")[1] if name.count("/") == 2 else ""
             try:
@@ -72,7 +75,7 @@ def _read_block(fmt: str, profile: str, first: Mapping[str, Any]) -> StoredBlock
     returned = ", ".join(f"{what} {_in_words(value)}" for what, value in first["returned"].items())
     call = [f"call: {given['call']}"] if "call" in given else []
     notes = (*call, f"returned: {returned}", *map(str, first.get("steps", ())))
-    return StoredBlock(fmt, rules.id, x.view(np.float32), native_scale(rules, tensor), notes)
+    return StoredBlock(fmt, rules.id, x.view(np.float32), native_scale(rules, tensor), tuple(map(clean_text, notes)))
 
 
 def _in_words(value: Any) -> str:
