@@ -55,7 +55,7 @@ class BlockTensor:
         for name, (given, kind) in kinds.items():
             if not isinstance(given, kind):
                 raise TypeError(
-                    f"{name} is a {type(given).__name__}; to name format and profile call "
+                    f"{name} is of type {type(given).__name__}; to name format and profile call "
                     "BlockTensor.from_codes(codes, scales, 'mxfp4', profile='mx-floor')"
                 )
         fmt = self.format
@@ -127,7 +127,7 @@ class BlockTensor:
         By which profile the bits were made, and from what a tensor scale was converted, does not matter.
         """
         if not isinstance(other, BlockTensor):
-            raise TypeError(f"other is a {type(other).__name__}; pass a BlockTensor (BlockTensor.from_codes makes one)")
+            raise TypeError(f"other is of type {type(other).__name__}; pass a BlockTensor (BlockTensor.from_codes makes one)")
         scales = [None if t.tensor_scale is None else (t.tensor_scale.kind, t.tensor_scale.bits) for t in (self, other)]
         return (
             all(getattr(self, f) == getattr(other, f) for f in ("format", "shape", "axis"))
@@ -308,7 +308,7 @@ def _cut(t: BlockTensor, key: Any) -> BlockTensor:
             of_scales.append(scales)
             continue
         if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__") or getattr(k, "shape", ()) != ():
-            raise TypeError(f"the index of axis {axis} is a {type(k).__name__}; a BlockTensor takes integers, slices and ...")
+            raise TypeError(f"the index of axis {axis} is of type {type(k).__name__}; a BlockTensor takes integers, slices and ...")
         place = index(k)
         if axis == t.axis:
             raise ValueError(f"axis {axis} holds the blocks; cut whole blocks of {t.format.k} with a slice, or dequantize first")

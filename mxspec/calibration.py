@@ -71,7 +71,7 @@ class RunningAmax:
     def merge(self, other: RunningAmax) -> RunningAmax:
         """What one would have that had seen the numbers of both."""
         if not isinstance(other, RunningAmax):
-            raise TypeError(f"other is a {type(other).__name__}; pass a RunningAmax")
+            raise TypeError(f"other is of type {type(other).__name__}; pass a RunningAmax")
         # Bits of float32 that are not negative rise with their values.
         return RunningAmax(max(self.bits, other.bits), self.has_nan or other.has_nan, self.count + other.count)
 

@@ -369,7 +369,7 @@ def register_scalar(fmt: ElementFormat | ScaleFormat) -> None:
     different format.
     """
     if not isinstance(fmt, (ElementFormat, ScaleFormat)):
-        raise TypeError(f"the format is a {type(fmt).__name__}; pass an ElementFormat or a ScaleFormat")
+        raise TypeError(f"the format is of type {type(fmt).__name__}; pass an ElementFormat or a ScaleFormat")
     if (fmt != F32 and not 1 <= fmt.bits <= 8) or fmt.bits != int(fmt.signed) + fmt.exponent_bits + fmt.mantissa_bits:
         raise ValueError(
             f"format {fmt.name!r}: bits = {fmt.bits}; give 1 to 8, the sum of sign, exponent_bits and mantissa_bits "
@@ -393,7 +393,7 @@ def register_block(fmt: BlockFormat) -> None:
     its element or scale is not a registered format, and for block shapes that are not k wide.
     """
     if not isinstance(fmt, BlockFormat):
-        raise TypeError(f"the format is a {type(fmt).__name__}; pass a BlockFormat")
+        raise TypeError(f"the format is of type {type(fmt).__name__}; pass a BlockFormat")
     _check_name(fmt)
     for part, known in ((fmt.element, ELEMENTS), (fmt.scale, SCALES)):
         if known.get(part.name) != part:

@@ -57,7 +57,7 @@ def as_array(x: object, *, name: str = "x") -> npt.NDArray[Any]:
         raise ValueError(f"{name} is nested lists of unequal lengths; pass an array, or lists of one length") from None
     except Exception as error:
         raise TypeError(
-            f"{name} is a {type(x).__name__}, which does not convert to an array ({type(error).__name__}: {error}); pass a NumPy array"
+            f"{name} is of type {type(x).__name__}, which does not convert to an array ({type(error).__name__}: {error}); pass a NumPy array"
         ) from error
 
 
@@ -100,11 +100,11 @@ def as_index(value: object, name: str) -> int:
     if not isinstance(value, (bool, np.bool_)):
         with suppress(TypeError):
             return index(value)  # type: ignore[arg-type]  # what is none is refused in words
-    raise TypeError(f"{name} is a {type(value).__name__}; pass an integer")
+    raise TypeError(f"{name} is of type {type(value).__name__}; pass an integer")
 
 
 def check_flag(value: object, name: str) -> bool:
     """True or False, NumPy's too. Raises TypeError for something else: any text, "no" as well, would count as true."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} is a {type(value).__name__}; pass True or False")
+        raise TypeError(f"{name} is of type {type(value).__name__}; pass True or False")
     return bool(value)

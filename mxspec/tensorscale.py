@@ -227,7 +227,7 @@ def check_tensor_scale(scale: TensorScale, profile: Profile, *, convert: bool) -
     """
     if not isinstance(scale, TensorScale):
         raise TypeError(
-            f"tensor_scale is a {type(scale).__name__}; pass a TensorScale (decode, encode or amax: a bare number does "
+            f"tensor_scale is of type {type(scale).__name__}; pass a TensorScale (decode, encode or amax: a bare number does "
             "not say which), None, or for quantize 'auto'"
         )
     if profile.tensor is None:

@@ -101,11 +101,11 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
         ValueError, ("codes is a masked array",),
     ),
     "lists of unequal lengths": (lambda: mxspec.quantize([[1.0], [1.0, 2.0]], "mxfp4"), ValueError, ("x is nested lists of unequal",)),
-    "array that is none": (lambda: mxspec.encode(Broken(), "e2m1"), TypeError, ("x is a Broken", "no device")),
-    "a BlockTensor as numbers": (lambda: mxspec.quantize(T, "mxfp4"), TypeError, ("x is a BlockTensor", ".dequantize()")),
+    "array that is none": (lambda: mxspec.encode(Broken(), "e2m1"), TypeError, ("x is of type Broken", "no device")),
+    "a BlockTensor as numbers": (lambda: mxspec.quantize(T, "mxfp4"), TypeError, ("x is of type BlockTensor", ".dequantize()")),
     "a dict": (lambda: mxspec.quantize({1: 2}, "mxfp4"), TypeError, ("x has dtype object (a dict)",)),
-    "axis True": (lambda: mxspec.quantize(X, "mxfp4", axis=True), TypeError, ("axis is a bool; pass an integer",)),
-    "axis True of codes": (lambda: mxspec.dequantize(T.codes, T.scales, "mxfp4", axis=True), TypeError, ("axis is a bool",)),
+    "axis True": (lambda: mxspec.quantize(X, "mxfp4", axis=True), TypeError, ("axis is of type bool; pass an integer",)),
+    "axis True of codes": (lambda: mxspec.dequantize(T.codes, T.scales, "mxfp4", axis=True), TypeError, ("axis is of type bool",)),
     "block as an array": (lambda: mxspec.quantize(X, "mxfp4", block=np.array([1, 32])), TypeError, ("is not a block shape of mxfp4; allowed are (1, 32), as tuples",)),  # type: ignore[arg-type]
     "format as a list": (lambda: mxspec.quantize(X, ["mxfp4"]), TypeError, ("unknown block format ['mxfp4']",)),  # type: ignore[arg-type]
     "element as a list": (lambda: mxspec.encode(X, ["e2m1"]), TypeError, ("unknown scalar format ['e2m1']",)),  # type: ignore[arg-type]
@@ -115,9 +115,9 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "profile as a number": (lambda: mxspec.quantize(X, "mxfp4", profile=5), TypeError, ("unknown profile 5; those of mxfp4 are",)),  # type: ignore[arg-type]
     "rounding as a number": (lambda: mxspec.encode(X, "e2m1", rounding=5), TypeError, ("5 is not a valid Rounding; allowed are rne",)),  # type: ignore[arg-type]
     "words as a number": (lambda: mxspec.quantize(X, "mxfp4", random_bits=5), TypeError, ("random_bits has dtype int64; pass unsigned integers",)),
-    "bits of an affine format as a fraction": (lambda: affine.quantize(X, bits=3.5), TypeError, ("bits is a float; pass an integer",)),  # type: ignore[arg-type]
+    "bits of an affine format as a fraction": (lambda: affine.quantize(X, bits=3.5), TypeError, ("bits is of type float; pass an integer",)),  # type: ignore[arg-type]
     "accumulator as a list": (lambda: dot.get_accumulator(["float32"]), TypeError, ("unknown accumulator ['float32']",)),  # type: ignore[arg-type]
-    "product of arrays": (lambda: dot.matmul(X, X), TypeError, ("a is a ndarray; pass a BlockTensor, or what block_factor",)),  # type: ignore[arg-type]
+    "product of arrays": (lambda: dot.matmul(X, X), TypeError, ("a is of type ndarray; pass a BlockTensor, or what block_factor",)),  # type: ignore[arg-type]
     "product along axis 0": (lambda: dot.matmul(mxspec.quantize(X.T.copy(), "mxfp4", axis=0), T), ValueError, ("blocks lie along axis 0 of 2",)),
     "product of tensor scales that do not decode": (lambda: dot.matmul(N, N), ValueError, ("the tensor scale is of kind amax", "convert=True")),
     "factor of a BlockTensor and its scales": (lambda: dot.block_factor(T, T.scales), TypeError, ("pass nothing else but convert",)),
@@ -136,10 +136,10 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "tensor scale beyond float32": (lambda: TensorScale("decode", 1e39), ValueError, ("1e+39 is beyond float32",)),
     "tensor scale from words": (lambda: TensorScale.from_float("decode", "abc"), TypeError, ("value is 'abc', a str; pass a number",)),  # type: ignore[arg-type]
     "tensor scale from a huge integer": (lambda: TensorScale.from_float("decode", 10**400), ValueError, ("not exactly a float32",)),
-    "register a name as scalar": (lambda: mxspec.register_scalar("e2m1"), TypeError, ("the format is a str; pass an ElementFormat",)),  # type: ignore[arg-type]
-    "register a block format as scalar": (lambda: mxspec.register_scalar(T.format), TypeError, ("the format is a BlockFormat",)),  # type: ignore[arg-type]
+    "register a name as scalar": (lambda: mxspec.register_scalar("e2m1"), TypeError, ("the format is of type str; pass an ElementFormat",)),  # type: ignore[arg-type]
+    "register a block format as scalar": (lambda: mxspec.register_scalar(T.format), TypeError, ("the format is of type BlockFormat",)),  # type: ignore[arg-type]
     "register an element as block": (lambda: mxspec.register_block(mxspec.ELEMENTS["e2m1"]), TypeError, ("pass a BlockFormat",)),  # type: ignore[arg-type]
-    "register a name as profile": (lambda: mxspec.register_profile("mx-floor"), TypeError, ("profile is a str",)),  # type: ignore[arg-type]
+    "register a name as profile": (lambda: mxspec.register_profile("mx-floor"), TypeError, ("profile is of type str",)),  # type: ignore[arg-type]
     "unpack into an integer": (lambda: layouts.unpack(np.zeros(4, np.uint8), "nibble-low", 8), TypeError, ("shape is 8; pass a tuple",)),  # type: ignore[arg-type]
     "unpack into floats": (lambda: layouts.unpack(np.zeros(4, np.uint8), "nibble-low", (1.0, 8.0)), TypeError, ("shape is (1.0, 8.0)",)),  # type: ignore[arg-type]
     "unpack into -1": (lambda: layouts.unpack(np.zeros(4, np.uint8), "nibble-low", (-1, 8)), ValueError, ("shape (-1, 8) has a negative length",)),
@@ -148,16 +148,16 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "item before the matrix": (lambda: layouts.get_layout("128x4").locate(0, -1, (300, 5)), ValueError, ("k = -1 lies outside", "0 to 4")),
     "item of a line": (lambda: layouts.get_layout("128x4").locate(0, 0, (5,)), ValueError, ("shape (5,) has 1 axes",)),
     "group of negative rows": (lambda: layouts.pack_groups(CODES, "nibble-low", [3, -1]), ValueError, ("groups of [3, -1] rows",)),
-    "write a list": (lambda: containers.write("o.safetensors", [T], "modelopt"), TypeError, ("tensors is a list; pass a mapping",)),  # type: ignore[arg-type]
-    "write a BlockTensor": (lambda: containers.write("o.safetensors", T, "modelopt"), TypeError, ("tensors is a BlockTensor",)),  # type: ignore[arg-type]
-    "write an array": (lambda: containers.write("o.safetensors", {"a": X}, "modelopt"), TypeError, ("tensors['a'] is a ndarray",)),  # type: ignore[dict-item]
+    "write a list": (lambda: containers.write("o.safetensors", [T], "modelopt"), TypeError, ("tensors is of type list; pass a mapping",)),  # type: ignore[arg-type]
+    "write a BlockTensor": (lambda: containers.write("o.safetensors", T, "modelopt"), TypeError, ("tensors is of type BlockTensor",)),  # type: ignore[arg-type]
+    "write an array": (lambda: containers.write("o.safetensors", {"a": X}, "modelopt"), TypeError, ("tensors['a'] is of type ndarray",)),  # type: ignore[dict-item]
     "write under a number": (lambda: containers.write("o.safetensors", {1: N}, "modelopt"), TypeError, ("tensors[1]",)),  # type: ignore[dict-item]
     "write by no convention": (lambda: containers.write("o.safetensors", {"a": N}, None), ValueError, ("unknown convention",)),  # type: ignore[arg-type]
     "write by a misspelt one": (lambda: containers.write("o.safetensors", {"a": N}, "model-opt"), ValueError, ("did you mean modelopt?",)),
     "add to a BlockTensor": (lambda: X + T, TypeError, ()),  # type: ignore[operator]
     "a BlockTensor as an array": (lambda: np.asarray(T), TypeError, ("take its .codes",)),
     "errors of other shapes": (lambda: T.sqnr(X.T), ValueError, ("x has shape (64, 2) and y (2, 64)",)),
-    "same bits as an array": (lambda: T.same_bits(T.codes), TypeError, ("other is a ndarray",)),  # type: ignore[arg-type]
+    "same bits as an array": (lambda: T.same_bits(T.codes), TypeError, ("other is of type ndarray",)),  # type: ignore[arg-type]
     "metadata of a BlockTensor": (lambda: T.pack("torch-metadata-16"), TypeError, ("a BlockTensor has codes and scales",)),
     "packed along axis 0": (lambda: mxspec.quantize(X.T.copy(), "mxfp4", axis=0).pack("nibble-low"), ValueError, ("blocks lie along axis 0",)),
     "stochastic words that are too narrow": (lambda: mxspec.encode(X, "e4m3", rounding="sr", random_bits=np.zeros(X.shape, np.uint8)), ValueError, ("random_bits has dtype uint8", "sr_bits=8")),
@@ -166,8 +166,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
         lambda: mxspec.quantize(X, "nvfp4", profile="fouroversix-0.1/nvfp4/mse", tensor_scale="auto", random_bits=np.zeros(X.shape, np.uint32)),
         ValueError, ("chooses between answers by their errors",),
     ),
-    "padding in words": (lambda: mxspec.quantize(X, "mxfp4", pad="no"), TypeError, ("pad is a str; pass True or False",)),  # type: ignore[arg-type]
-    "converting by a number": (lambda: mxspec.quantize(X, "mxfp4", convert=1), TypeError, ("convert is a int; pass True or False",)),  # type: ignore[arg-type]
+    "padding in words": (lambda: mxspec.quantize(X, "mxfp4", pad="no"), TypeError, ("pad is of type str; pass True or False",)),  # type: ignore[arg-type]
+    "converting by a number": (lambda: mxspec.quantize(X, "mxfp4", convert=1), TypeError, ("convert is of type int; pass True or False",)),  # type: ignore[arg-type]
     "sign of a signed format": (lambda: mxspec.encode(X, "e2m1", sign="bogus"), ValueError, ("sign='bogus'; allowed are",)),  # type: ignore[arg-type]
     "tensor scale of two": (lambda: TensorScale("decode", np.array([1.0, 2.0])), TypeError, ("bits is array([1., 2.])",)),  # type: ignore[arg-type]
     "tensor scale converted from words": (lambda: TensorScale("amax", 3, "junk"), TypeError, ("converted_from is 'junk'",)),  # type: ignore[arg-type]
@@ -181,12 +181,12 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], tuple[str, ...]]
     "item of a truth": (lambda: layouts.get_layout("128x4").locate(0, True, (300, 5)), TypeError, ("k is True, a bool",)),
     "mask of a negative shape": (lambda: layouts.get_layout("128x4").mask((-1, 4)), ValueError, ("negative length",)),
     "groups of fractions": (lambda: layouts.pack_groups(CODES, "nibble-low", [1.0, 1.0]), TypeError, ("groups of [1.0, 1.0] rows; pass integers",)),  # type: ignore[list-item]
-    "index by an array": (lambda: T[np.array([True, False])], TypeError, ("the index of axis 0 is a ndarray",)),
-    "input scales as numbers": (lambda: containers.write("o.safetensors", {"a": N}, "modelopt", input_scales={"a": 1.0}), TypeError, ("input_scales['a'] is a float",)),  # type: ignore[dict-item]
-    "input scales as a list": (lambda: containers.write("o.safetensors", {"a": N}, "modelopt", input_scales=[1]), TypeError, ("input_scales is a list",)),  # type: ignore[arg-type]
+    "index by an array": (lambda: T[np.array([True, False])], TypeError, ("the index of axis 0 is of type ndarray",)),
+    "input scales as numbers": (lambda: containers.write("o.safetensors", {"a": N}, "modelopt", input_scales={"a": 1.0}), TypeError, ("input_scales['a'] is of type float",)),  # type: ignore[dict-item]
+    "input scales as a list": (lambda: containers.write("o.safetensors", {"a": N}, "modelopt", input_scales=[1]), TypeError, ("input_scales is of type list",)),  # type: ignore[arg-type]
     "a name that is no text": (lambda: containers.write("o.safetensors", {"\ud800": N}, "modelopt"), containers.ContainerError, ("is not valid Unicode",)),
     "a checkpoint of unknown formats": (lambda: containers.open_checkpoint("o.safetensors", formats=["bogus"]), ValueError, ("unknown block format 'bogus'",)),
-    "a checkpoint's item in words": (lambda: written().read("a", item="0"), TypeError, ("item is a str; pass an integer",)),  # type: ignore[arg-type]
+    "a checkpoint's item in words": (lambda: written().read("a", item="0"), TypeError, ("item is of type str; pass an integer",)),  # type: ignore[arg-type]
 }  # fmt: skip
 
 
@@ -216,9 +216,9 @@ class TestMaking:
         assert BlockTensor.from_codes(tiles.codes, tiles.scales, "nvfp4", shape=(2, 32)) == tiles
 
     def test_names_are_not_formats(self) -> None:
-        with pytest.raises(TypeError, match=r"format is a str; .* BlockTensor\.from_codes\("):
+        with pytest.raises(TypeError, match=r"format is of type str; .* BlockTensor\.from_codes\("):
             BlockTensor("mxfp4", "mx-floor", T.codes, T.scales, None, (2, 64), 1)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="profile is a str"):
+        with pytest.raises(TypeError, match="profile is of type str"):
             BlockTensor(T.format, "mx-floor", T.codes, T.scales, None, (2, 64), 1)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ class TestMaking:
             ({"shape": (2.0, 64)}, "pass a tuple of integers"),
             ({"shape": 128}, "pass a tuple of integers"),
             ({"tensor_scale": N.tensor_scale}, "has no tensor scale"),
-            ({"tensor_scale": 1.0}, "tensor_scale is a float"),
+            ({"tensor_scale": 1.0}, "tensor_scale is of type float"),
             ({"profile": mxspec.get_profile("nvfp4-te", "nvfp4")}, "does not cover mxfp4"),
         ],
     )

@@ -95,6 +95,21 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a offers mxfp4; not nvfp4, so nothing is judged" in run.output
 
 
+def test_a_target_that_never_answers_says_why(tmp_path: Path) -> None:
+    files = [tmp_path / "a.py", tmp_path / "b.py"]
+    files[0].write_text(FILE.format(name="a", profile="mx-floor"), "utf-8")
+    raising = "def quantize(x, fmt):\n    raise RuntimeError('no kernel for sm_90')\n"
+    files[1].write_text(f"{FILE.format(name='b', profile='mx-floor')}{raising}", "utf-8")
+    run = CliRunner().invoke(main, ["diff", *map(str, files)])
+    said = " ".join(run.output.split())
+    assert run.exit_code == 0, run.output
+    assert "quantize: the second target, b 1, leaves" in said
+    line = len(files[1].read_text("utf-8").splitlines())
+    assert f'RuntimeError: no kernel for sm_90; File "b.py", line {line}, in quantize' in said
+    assert said.count("no kernel for sm_90") == 1
+    assert "the first target" not in said
+
+
 def test_products_are_compared() -> None:
     """Which calls differ, whose answers are right, and the smallest; in sizes that both take."""
 

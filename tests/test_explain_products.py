@@ -8,6 +8,7 @@ import shlex
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import mxspec
 from mxspec import affine, dot, quantize, sparsity
 from mxspec.dot import ACCUMULATORS, EXACTLY, Contract, OperandContract, Why
 from mxspec_conformance import check
@@ -202,7 +204,7 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     assert "every order of additions gives it" in text
     code, text = explain(str(path), "matmul/x/y")
     assert code == 2
-    assert "has no product 'matmul/x/y'; it has matmul/mxfp8_e4m3@mxfp4/identity" in text
+    assert "has no product or block 'matmul/x/y'; it has matmul/mxfp8_e4m3@mxfp4/identity" in text
     code, text = explain(str(path), "--json", "--accumulator", "fused-f13-32")
     found = json.loads(text)
     assert (found["accepted"], found["accumulator"], found["why"], len(found["steps"])) == (False, "fused-f13-32", "certain", 4)
@@ -213,7 +215,50 @@ def test_a_result_without_a_wrong_product_says_so(tmp_path: Path) -> None:
     path.write_text(check(KernelTarget(Kernel(name="right")), only="matmul/*/identity").to_json())
     code, text = explain(str(path))
     assert code == 2
-    assert "holds no wrong product" in text
+    assert "holds no wrong product and no wrong block" in text
+    assert "mxspec explain FORMAT VALUES" in text
+
+
+@pytest.mark.parametrize("fmt", ["mxfp4", "nvfp4"])
+def test_the_wrong_block_of_a_result_is_explained_next_to_what_was_returned(fmt: str, tmp_path: Path) -> None:
+    def quantize(x: Any, fmt: str, **scale: float) -> Any:
+        given = {n: mxspec.TensorScale("decode", np.float32(v)) for n, v in scale.items()}
+        t = mxspec.quantize(x, fmt, profile=mxspec.default_profile(fmt), convert=True, **given)
+        return np.where(t.codes == 3, np.uint8(2), t.codes), t.scales
+
+    def with_scale(x: Any, fmt: str, tensor_scale: float) -> Any:
+        return quantize(x, fmt, tensor_scale=tensor_scale)
+
+    path = tmp_path / "result.json"
+    target = SimpleNamespace(NAME="t", FORMATS=[fmt], quantize=quantize if fmt == "mxfp4" else with_scale)
+    report = check(target, formats=[fmt], quick=True, only=f"quantize/{fmt}/exact")
+    path.write_text(report.to_json())
+    first = report.requirements[0].first
+    assert first is not None
+    lane = next(lane for lane, code in first.returned["codes"].items() if code != first.expected["codes"][lane])
+    code, text = explain(str(path), "--lane", lane.removeprefix("lane "))
+    assert code == 0, text
+    assert f"{fmt}, a block of" in text
+    assert f"quantize/{fmt}/exact" in text
+    assert f"{lane}: 02" in text
+    assert "= 0011" in text  # what is right: code 3
+    code, text = explain(str(path), "--json")
+    stored = json.loads(text)
+    assert stored["explanations"][0]["profile"] == report.formats[0].judged_against
+    assert any(note.startswith("returned: scale") for note in stored["notes"])
+    code, text = explain(str(path), "--column", "1")
+    assert (code, "it takes --profile, --against, --lane and --json" in text) == (2, True)
+    document = json.loads(path.read_text())
+    document["requirements"][0]["first"]["steps"] = ["\x1b[31mred"]
+    path.write_text(json.dumps(document))
+    assert "\x1b" not in explain(str(path))[1]
+    for spoiled in (
+        {"formats": 3},
+        {"requirements": [{"id": f"quantize/{fmt}/exact", "first": {"given": {"x": {"lane 99": "0x3f800000"}}}}]},
+    ):
+        path.write_text(json.dumps(document | spoiled))
+        code, text = explain(str(path))
+        assert (code, "holds no wrong product and no wrong block" in text) == (2, True)
 
 
 def test_arrays_are_explained(tmp_path: Path) -> None:

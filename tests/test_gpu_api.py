@@ -46,7 +46,7 @@ def test_import_needs_nothing() -> None:
 
 
 def test_arrays_on_the_host_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"x is a numpy\.ndarray; pass an array on the GPU"):
+    with pytest.raises(TypeError, match=r"x is of type numpy\.ndarray; pass an array on the GPU"):
         mxspec_gpu.quantize(np.zeros(32, np.float32), "mxfp4")
 
 

@@ -84,7 +84,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: arguments.check_outputs(np.zeros(2), ("codes", "scales")), TypeError,
-        r"out is a ndarray; pass a tuple of 2 arrays \(codes, scales\) or None",
+        r"out is of type ndarray; pass a tuple of 2 arrays \(codes, scales\) or None",
     ),
     (
         lambda: arguments.check_apart([("codes", 0, 10), ("scales", 9, 12)], []), ValueError,

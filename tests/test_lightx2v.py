@@ -142,7 +142,7 @@ def test_quantizers_refuse_in_the_librarys_words() -> None:
     assert "Inconsistency of Tensor type" in message(lambda: quant(x, np.ones(1)), TypeError)
     assert "pass one number" in message(lambda: quant(x, np.ones(2, np.float32)), ValueError)
     assert "kind decode" in message(lambda: quant(x, TensorScale("decode", 1.0)), ValueError)
-    assert "is a str" in message(lambda: quant(x, "auto"), TypeError)
+    assert "is of type str" in message(lambda: quant(x, "auto"), TypeError)
     assert "allowed are float8_e4m3fn, int32, uint8" in message(lambda: quant(x, 1.0, scale_dtype="e4m3"), ValueError)
 
 
@@ -347,7 +347,7 @@ def test_plain_tensors_next_to_block_tensors_are_checked(tmp_path: Path) -> None
         containers.write(path, t, "lightx2v", others={"a.weight_scale": np.zeros(1, np.float32)})
     with pytest.raises(TypeError, match="array of int64"):
         containers.write(path, t, "lightx2v", others={"a.bias": np.zeros(1, np.int64)})
-    with pytest.raises(TypeError, match="others is a list"):
+    with pytest.raises(TypeError, match="others is of type list"):
         containers.write(path, t, "lightx2v", others=[])  # type: ignore[arg-type]
     assert not path.exists()
     numbers = {"a.bias": draw(32, seed=4), "norm": draw(3, 5, seed=5, dtype=np.float32)}

@@ -318,7 +318,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: sparsity.pack_sparse(np.zeros((48, 1), np.uint8)), "k = 48 is not a multiple of the 32 .*to 64, or pass pad=True"),
     (lambda: sparsity.pack_sparse(np.zeros((32, 1), np.uint8), 6), "group = 6 is not a positive multiple of the 4 codes of a 2:4 group"),
     (lambda: sparsity.pack_sparse(np.zeros((32, 1), np.uint8), 64), "k = 32 is not a multiple of the 64 neighbours that share a scale"),
-    (lambda: sparsity.pack_sparse(np.zeros((32, 1), np.uint8), 32.0), "group is a float"),  # type: ignore[arg-type]
+    (lambda: sparsity.pack_sparse(np.zeros((32, 1), np.uint8), 32.0), "group is of type float"),  # type: ignore[arg-type]
     (lambda: sparsity.pack_sparse(np.zeros((32, 1)), 32), "codes are float64; pass uint8"),
     (lambda: sparsity.pack_sparse(np.full((32, 1), 0x21, np.uint8)), "codes hold 0x21; allowed are 0 to 0xf"),
     (lambda: sparsity.pack_sparse(np.zeros((32, 1), np.uint8), kind="e4m3"), "the linear form holds 4-bit codes; e4m3 has 8"),
@@ -341,7 +341,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: sparsity.prune(np.zeros((1, 4), np.uint8), sparsity="1:2"), "unknown sparsity '1:2'; known are \"2:4\", and \"4:8\""),
     (lambda: sparsity.convert(_K, _M, to="linear"), "unknown form 'linear'; known are \"torch\""),
     (lambda: sparsity.prune([[0, 1], [2]]), "nested lists of unequal lengths"),
-    (lambda: sparsity.prune(object()), "codes is a object|codes are object"),
+    (lambda: sparsity.prune(object()), "codes is of type object|codes are object"),
     (lambda: sparsity.get_sparse("e2m1"), "unknown sparse format 'e2m1'; .*did you mean e2m1-2to4 or e2m1-4to8"),
     (lambda: sparsity.prune(np.uint8(3)), "codes are a single number"),
     (lambda: SparseTensor(_K, np.full((1, 1), 5, np.uint8), "e2m1"), "metadata hold 0x5"),
@@ -356,8 +356,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: GroupScales(4, np.ones((1, 1), np.float32), biases=np.ones((1, 2), np.float32)), "biases have shape"),
     (lambda: GroupScales(4, np.ones((1, 1), np.float32), zeros=np.ones((1, 1), int), biases=np.ones((1, 1), np.float32)), "pass one of them"),
     (lambda: SparseTensor.from_blocks(mxspec.quantize(np.zeros((2, 40), np.float32), "mxfp4", pad=True)), "a sparse tensor's lie along the last one, unpadded"),
-    (lambda: SparseTensor.from_affine(np.zeros(4)), "tensor is a ndarray; pass an AffineTensor"),  # type: ignore[arg-type]
-    (lambda: SparseTensor.from_blocks(np.zeros(4)), "tensor is a ndarray; pass a BlockTensor"),  # type: ignore[arg-type]
+    (lambda: SparseTensor.from_affine(np.zeros(4)), "tensor is of type ndarray; pass an AffineTensor"),  # type: ignore[arg-type]
+    (lambda: SparseTensor.from_blocks(np.zeros(4)), "tensor is of type ndarray; pass a BlockTensor"),  # type: ignore[arg-type]
 ]  # fmt: skip
 
 

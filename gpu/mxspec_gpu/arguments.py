@@ -161,7 +161,7 @@ def check_outputs(out: Any, names: Sequence[str]) -> tuple[Any, ...]:
     """The arrays of `out`, one for each name."""
     wanted = f"a tuple of {len(names)} arrays ({', '.join(names)}) or None"
     if not isinstance(out, (tuple, list)):
-        raise TypeError(f"out is a {_name_type(out)}; pass {wanted}")
+        raise TypeError(f"out is of type {_name_type(out)}; pass {wanted}")
     if len(out) != len(names):
         raise ValueError(f"out has {len(out)} arrays; pass {wanted}")
     return tuple(out)

@@ -82,11 +82,11 @@ def _view_cupy(x: Any, name: str) -> View:
     if not isinstance(x, cupy.ndarray):
         if isinstance(x, (np.ndarray, list, tuple, int, float)) or not hasattr(x, "__dlpack__"):
             raise TypeError(
-                f"{name} is a {type(x).__module__}.{type(x).__name__}; pass an array on the GPU (CuPy, torch, or anything "
+                f"{name} is of type {type(x).__module__}.{type(x).__name__}; pass an array on the GPU (CuPy, torch, or anything "
                 f"with DLPack), say cupy.asarray({name})"
             )
         if x.__dlpack_device__()[0] not in _DLPACK_CUDA:
-            raise TypeError(f"{name} is a {type(x).__module__}.{type(x).__name__} that is not in the GPU's memory; move it there first")
+            raise TypeError(f"{name}, a {type(x).__module__}.{type(x).__name__}, is not in the GPU's memory; move it there first")
         x = cupy.from_dlpack(x)
     dtype = x.dtype
     if dtype not in _NAMES:

@@ -66,7 +66,7 @@ def _take(operand: Any, name: str) -> tuple[View, View, BlockFormat, str]:
     missing = [a for a in ("codes", "scales", "format") if not hasattr(operand, a)]
     if missing:
         raise TypeError(
-            f"{name} is a {type(operand).__name__} without {', '.join(missing)}; pass a Quantized, or mxspec_gpu.Operand(codes, "
+            f"{name} is of type {type(operand).__name__} without {', '.join(missing)}; pass a Quantized, or mxspec_gpu.Operand(codes, "
             "scales, format)"
         )
     block = check_format(operand.format)

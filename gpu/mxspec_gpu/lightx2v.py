@@ -115,7 +115,7 @@ def _describe_scales(scales: Any, name: str) -> Given:
 def _take_alpha(alpha: Any) -> Any:
     """alpha as `gemm` takes it: a number, or a float32 array [1]."""
     if isinstance(alpha, (bool, str)):
-        raise TypeError(f"alpha is a {type(alpha).__name__}; pass one float32")
+        raise TypeError(f"alpha is of type {type(alpha).__name__}; pass one float32")
     if isinstance(alpha, (int, float, np.floating)):
         return float(np.float32(alpha))
     facts.check_one_float(_describe(view_array(alpha, "alpha"), "alpha"))

@@ -161,7 +161,7 @@ class Checkpoint:
         if base not in self.blocks:
             raise ContainerError(f"{self.path} has no block-quantized tensor {clip(str(base))!r}; `.blocks` lists them")
         if item is not None and (isinstance(item, bool) or not hasattr(item, "__index__")):
-            raise TypeError(f"item is a {type(item).__name__}; pass an integer")
+            raise TypeError(f"item is of type {type(item).__name__}; pass an integer")
         group = self.blocks[base]
         scales, form, shape, start, which = read_scales(group), group.form, group.shape, 0, 0
         count = 1 if scales.tensor is None else len(scales.tensor[1])

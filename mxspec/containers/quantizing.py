@@ -285,7 +285,7 @@ def _check_inputs(given: Mapping[str, TensorScale], chosen: Mapping[str, Tensor]
     for name, scale in given.items():
         base = name_base(name)
         if not isinstance(scale, TensorScale):
-            raise TypeError(f"input_scales[{name!r}] is a {type(scale).__name__}; pass a TensorScale")
+            raise TypeError(f"input_scales[{name!r}] is of type {type(scale).__name__}; pass a TensorScale")
         if base not in chosen:
             raise ContainerError(f"there is an input scale for {name}, which is not quantized; remove it")
         found[base] = scale

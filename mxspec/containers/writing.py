@@ -55,15 +55,15 @@ def write(
     """
     path = Path(path)
     if not isinstance(tensors, Mapping):
-        raise TypeError(f"tensors is a {type(tensors).__name__}; pass a mapping of base names to BlockTensors")
+        raise TypeError(f"tensors is of type {type(tensors).__name__}; pass a mapping of base names to BlockTensors")
     for base, tensor in tensors.items():
         if not isinstance(base, str) or not isinstance(tensor, BlockTensor):
-            raise TypeError(f"tensors[{base!r}] is a {type(tensor).__name__}; pass names as keys and BlockTensors as values")
+            raise TypeError(f"tensors[{base!r}] is of type {type(tensor).__name__}; pass names as keys and BlockTensors as values")
     for base in tensors:
         _check_unicode(base)
     for name, scale in _items(input_scales):
         if not isinstance(scale, TensorScale):
-            raise TypeError(f"input_scales[{name!r}] is a {type(scale).__name__}; pass a TensorScale")
+            raise TypeError(f"input_scales[{name!r}] is of type {type(scale).__name__}; pass a TensorScale")
     forms = list_forms(convention or "")
     check_target(path, force=force)
     items = [_make_item(base, tensor, convention, (input_scales or {}).get(base), convert=convert) for base, tensor in tensors.items()]
@@ -87,13 +87,13 @@ def _take_plain(others: object, taken: set[str]) -> dict[str, tuple[str, npt.NDA
     if others is None:
         return {}
     if not isinstance(others, Mapping):
-        raise TypeError(f"others is a {type(others).__name__}; pass a mapping of names to arrays")
+        raise TypeError(f"others is of type {type(others).__name__}; pass a mapping of names to arrays")
     names = {dtype.newbyteorder("="): name for name, dtype in PLAIN_DTYPES.items()}
     found = {}
     for name, given in others.items():
         if not isinstance(name, str) or not isinstance(given, np.ndarray) or given.dtype.newbyteorder("=") not in names:
-            kind = f"array of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
-            raise TypeError(f"others[{name!r}] is a {kind}; pass names as keys and arrays of float32, float16, bfloat16 or float64")
+            kind = f"ndarray of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+            raise TypeError(f"others[{name!r}] is of type {kind}; pass names as keys and arrays of float32, float16, bfloat16 or float64")
         _check_unicode(name)
         if name in taken:
             raise ContainerError(f"{name} would be written twice: a block-quantized tensor has that name already")
@@ -106,7 +106,7 @@ def _items(input_scales: object) -> Iterable[tuple[object, object]]:
     if input_scales is None:
         return ()
     if not isinstance(input_scales, Mapping):
-        raise TypeError(f"input_scales is a {type(input_scales).__name__}; pass a mapping of base names to TensorScales")
+        raise TypeError(f"input_scales is of type {type(input_scales).__name__}; pass a mapping of base names to TensorScales")
     return input_scales.items()
 
 

@@ -121,7 +121,7 @@ def _read_side(side: object, name: str) -> Factor:
         return block_factor(side)
     if not isinstance(side, Factor):
         raise TypeError(
-            f"{name} is a {type(side).__name__}; pass a BlockTensor, or what block_factor, affine_factor, sparse_factor or "
+            f"{name} is of type {type(side).__name__}; pass a BlockTensor, or what block_factor, affine_factor, sparse_factor or "
             "plain_factor make of it"
         )
     return side

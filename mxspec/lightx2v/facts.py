@@ -169,7 +169,7 @@ def check_global_scale(scale: Any) -> TensorScale | None:
         return TensorScale("encode", float(scale))
     if isinstance(scale, (str, bool, int, bytes)) or not hasattr(scale, "shape"):
         raise TypeError(
-            f"input_global_scale is a {type(scale).__name__}; pass one float32 (an array of shape () or (1,), or a float), a "
+            f"input_global_scale is of type {type(scale).__name__}; pass one float32 (an array of shape () or (1,), or a float), a "
             "TensorScale of kind encode, or None for the form without"
         )
     return None

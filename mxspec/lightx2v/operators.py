@@ -149,7 +149,7 @@ def unpack_side(quantizer: Quantizer, codes: Array, scales: Array, k: int) -> tu
 
 def _take_alpha(alpha: Any) -> float:
     if isinstance(alpha, (bool, str)):
-        raise TypeError(f"alpha is a {type(alpha).__name__}; pass one float32")
+        raise TypeError(f"alpha is of type {type(alpha).__name__}; pass one float32")
     if isinstance(alpha, (int, float, np.floating)):
         return float(np.float32(alpha))
     array = as_array(alpha, name="alpha")

@@ -76,7 +76,7 @@ def register_profile(profile: Profile) -> None:
     format that it covers is not registered.
     """
     if not isinstance(profile, Profile):
-        raise TypeError(f"profile is a {type(profile).__name__}; pass a mxspec.Profile")
+        raise TypeError(f"profile is of type {type(profile).__name__}; pass a mxspec.Profile")
     _load_stacks()
     with _lock:
         _add(profile)

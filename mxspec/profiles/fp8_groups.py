@@ -153,6 +153,64 @@ _TRITON_POWERS = replace(
 )  # fmt: skip
 
 
+#: Kernels in CUDA, and HIP, of groups of 16-bit numbers. A clamp makes -448 of a NaN.
+_VLLM_GROUPS = "vllm-project/vllm@0f5257e2:csrc/quantization/w8a8/fp8/per_token_group_quant.cu {}"
+_CUDA = _Group(
+    "vllm-0.33/fp8-128/cuda",
+    "the largest of 1e-10 and what is no NaN, / 448 in float32; elements divided by the scale, clamped so that NaN becomes -448",
+    _VLLM_GROUPS.format("ComputeGroupScale, QuantizeGroup"),
+    f32.div(maximum(AMAX, _FLOOR_10), M), fmin(fmax(_DIVIDE, const(-448)), const(448)), amax_nan=AmaxNan.SKIP,
+)  # fmt: skip
+_UP = maximum(f32.div(maximum(AMAX, _FLOOR_10), M), _FLOOR_10)
+_CUDA_POWERS = replace(
+    _CUDA,
+    id="vllm-0.33/fp8-128/cuda-ue8m0",
+    summary="the largest of 1e-10 and what is no NaN, / 448 in float32, not below 1e-10, up to a power of two; elements times 1 / scale; NaN becomes -448",
+    source=_VLLM_GROUPS.format("per_token_group_quant_8bit_register_kernel; its clamp, log2f and exp2f elsewhere"),
+    value=_UP,
+    power=ScaleRule(value=_UP, step=ScaleStep.CEIL, byte_range=(_LEAST_NORMAL, FLOAT32.max_code), on_inf=_INFINITY),
+    scaled=fmin(fmax(_MULTIPLY, const(-448)), const(448)),
+    dtypes=("float16", "bfloat16"),
+)
+_PACKED = replace(
+    _CUDA_POWERS,
+    id="vllm-0.33/fp8-128/packed-ue8m0",
+    source=_VLLM_GROUPS.format("per_token_group_quant_8bit_packed_register_kernel"),
+    formats=("fp8_e4m3-128",),
+    power=ScaleRule(value=_UP, step=ScaleStep.CEIL, byte_range=(0x01, 0xFE), on_inf=0xFF),
+    scaled=fmin(fmax(if_inf(AMAX, f32.mul(X, ZERO), _MULTIPLY), const(-448)), const(448)),
+)
+#: What a shift by the negative of 128 makes of the reciprocal of a scale that is infinite.
+_MINUS_INFINITY = Const(0xFF800000)
+_INVERSE_10 = f32.mul(maximum(AMAX, _FLOOR_10), _RECIPROCAL)
+_SGLANG_BYTES = replace(
+    _PACKED,
+    id="sglang-0.5/fp8-128/cuda-ue8m0",
+    summary="the largest of 1e-10 and what is no NaN, times float32(1 / 448), up to a power of two; elements times 1 / scale; NaN becomes -448",
+    source="sgl-project/sglang@037cd6ea:sgl-kernel/csrc/gemm/per_token_group_quant_8bit_v2.cu, column-major scales; also with silu and mul",
+    value=_INVERSE_10,
+    power=ScaleRule(value=_INVERSE_10, step=ScaleStep.CEIL, byte_range=(0x01, 0xFE), on_inf=0xFF),
+    scaled=fmin(fmax(if_inf(AMAX, f32.mul(X, _MINUS_INFINITY), _MULTIPLY), const(-448)), const(448)),
+)
+_BY_RATIO = fmin(fmax(f32.mul(X, f32.div(M, maximum(AMAX, _FLOOR_10))), const(-448)), const(448))
+_SGLANG_CUDA = replace(
+    _SGLANG_BYTES,
+    id="sglang-0.5/fp8-128/cuda",
+    summary="the largest of 1e-10 and what is no NaN, times float32(1 / 448); elements times 448 / that maximum; NaN becomes -448",
+    source="sgl-project/sglang@037cd6ea:sgl-kernel/csrc/gemm/per_token_group_quant_8bit_v2.cu; also with silu and mul",
+    scaled=_BY_RATIO,
+    formats=("fp8_e4m3-128-f32",),
+    power=None,
+)
+_SGLANG_ROWS = replace(
+    _SGLANG_CUDA,
+    id="sglang-0.5/fp8-128/cuda-ue8m0-rows",
+    summary=_SGLANG_CUDA.summary.replace("; elements", ", up to a power of two; elements"),
+    source="sgl-project/sglang@037cd6ea:sgl-kernel/csrc/gemm/per_token_group_quant_8bit_v2.cu, scale_ue8m0 with row-major scales",
+    power=ScaleRule(value=_INVERSE_10, step=ScaleStep.CEIL, byte_range=(_LEAST_NORMAL, FLOAT32.max_code), on_inf=_INFINITY),
+)
+
+
 def _te_scale(rounded: Expr) -> Expr:
     """What Transformer Engine multiplies by, whose reciprocal it stores; rounded: 448 / amax, as it is rounded."""
     return if_nan(AMAX, ONE, if_inf(AMAX, ONE, if_equal(AMAX, ZERO, ONE, rounded)))
@@ -286,9 +344,12 @@ def _in(group: _Group, element: str, top: str) -> _Group:
 
 def _to_224(group: _Group) -> _Group:
     """On an MI300, whose largest value is 240, of which vLLM uses 224."""
-    least = f32.div(ONE, const(224 * 512))
+    value = maximum(f32.div(AMAX, const(224)), f32.div(ONE, const(224 * 512)))
+    scaled = clamp(group.scaled, const(-224), const(224))
+    if group is _CUDA:
+        value, scaled = f32.div(maximum(AMAX, _FLOOR_10), const(224)), fmin(fmax(_DIVIDE, const(-224)), const(224))
     return replace(
-        _in(group, "e4m3fnuz", "224"), value=maximum(f32.div(AMAX, const(224)), least), scaled=clamp(group.scaled, const(-224), const(224)),
+        _in(group, "e4m3fnuz", "224"), value=value, scaled=scaled,
         element=ElementRule(), witness="", source=f"{group.source}; utils/quant_utils.py get_fp8_min_max",
         unspecified=(),
     )  # fmt: skip
@@ -323,12 +384,12 @@ _GROUPS = (
             value=_NATIVE.value, step=ScaleStep.LOG2F_CEIL, byte_range=(_LEAST_NORMAL, FLOAT32.max_code), on_inf=_INFINITY
         ),
     ),
-    _Group(
-        "vllm-0.33/fp8-128/cuda",
-        "the largest of 1e-10 and what is no NaN, / 448 in float32; elements divided by the scale, clamped so that NaN becomes -448",
-        "vllm-project/vllm@0f5257e2:csrc/quantization/w8a8/fp8/per_token_group_quant.cu ComputeGroupScale, QuantizeGroup",
-        f32.div(maximum(AMAX, _FLOOR_10), M), fmin(fmax(_DIVIDE, const(-448)), const(448)), amax_nan=AmaxNan.SKIP,
-    ),
+    _CUDA,
+    _CUDA_POWERS,
+    _PACKED,
+    _SGLANG_BYTES,
+    _SGLANG_CUDA,
+    _SGLANG_ROWS,
     _TRITON,
     _TRITON_POWERS,
     _SGLANG,
@@ -366,7 +427,7 @@ _GROUPS = (
     *_INVERSES,
     _TE_CURRENT,
     _in(_TE_CURRENT, "e5m2", _TOPS["e5m2"]),
-    *map(_to_224, (_NATIVE, _WHOLE_NATIVE, _of(_WHOLE_NATIVE, "tensor"))),
+    *map(_to_224, (_CUDA, _NATIVE, _WHOLE_NATIVE, _of(_WHOLE_NATIVE, "tensor"))),
 )  # fmt: skip
 
 PROFILES = tuple(group.as_profile() for group in _GROUPS)

@@ -88,7 +88,7 @@ class GroupScales:
 def check_group(group: object, k: int, sparsity: Sparsity = Sparsity.TWO_OF_FOUR) -> int:
     """The group of scales as a number. Raises TypeError or ValueError unless it consists of sparse groups and divides K."""
     if isinstance(group, bool) or not isinstance(group, (int, np.integer)):
-        raise TypeError(f"group is a {type(group).__name__}; pass the number of neighbours along K that share a scale")
+        raise TypeError(f"group is of type {type(group).__name__}; pass the number of neighbours along K that share a scale")
     if group <= 0 or group % sparsity.group:
         raise ValueError(
             f"group = {group} is not a positive multiple of the {sparsity.group} codes of a {sparsity} group; a sparse group "
@@ -188,7 +188,7 @@ class SparseTensor:
         Raises ValueError where its blocks do not lie along the last axis, or pad it.
         """
         if not isinstance(tensor, BlockTensor):
-            raise TypeError(f"tensor is a {type(tensor).__name__}; pass a BlockTensor, as mxspec.quantize returns it")
+            raise TypeError(f"tensor is of type {type(tensor).__name__}; pass a BlockTensor, as mxspec.quantize returns it")
         if tensor.axis != tensor.codes.ndim - 1 or tensor.shape != tensor.codes.shape:
             raise ValueError(
                 f"blocks lie along axis {tensor.axis} of shape {tensor.shape} (stored: {tensor.codes.shape}); a sparse tensor's "
@@ -204,7 +204,7 @@ class SparseTensor:
         Raises TypeError for anything else, ValueError where the groups of scales do not consist of sparse groups.
         """
         if not isinstance(tensor, AffineTensor):
-            raise TypeError(f"tensor is a {type(tensor).__name__}; pass an AffineTensor, as mxspec.affine.quantize returns it")
+            raise TypeError(f"tensor is of type {type(tensor).__name__}; pass an AffineTensor, as mxspec.affine.quantize returns it")
         scales = GroupScales(tensor.group, tensor.scales, zeros=tensor.zeros, biases=tensor.biases)
         return cls.from_dense(tensor.codes, UINT8, scales=scales, rule=rule)
 

@@ -92,7 +92,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "strides off an element": (lambda: q(crooked(), "mxfp4"), ValueError, ("no whole elements of 4 bytes",)),
     "out ()": (lambda: q(x(4, 32), "mxfp4", out=()), ValueError, ("out has 0 arrays", OUT2)),
     "out of one": (lambda: q(x(4, 32), "mxfp4", out=(u8(4, 16),)), ValueError, ("out has 1 arrays", OUT2)),
-    "out an array": (lambda: q(x(4, 32), "mxfp4", out=u8(2, 4)), TypeError, ("out is a ndarray", OUT2)),
+    "out an array": (lambda: q(x(4, 32), "mxfp4", out=u8(2, 4)), TypeError, ("out is of type ndarray", OUT2)),
     "out of another shape": (
         lambda: q(x(4, 32), "mxfp4", out=(u8(4, 15), u8(4, 1))), ValueError, ("shape (4, 15)", "uint8 of shape (4, 16)")),
     "out with gaps": (

@@ -126,7 +126,7 @@ def test_wrong_calls(tally: Tally, monkeypatch: pytest.MonkeyPatch) -> None:
     product = mxspec_gpu.exact_product
     calls: tuple[tuple[Any, type[Exception], str], ...] = (
         (lambda: product(a, b), ValueError, "a has k = 64 and b has k = 96; both operands of a product have one k"),
-        (lambda: product(a.codes, a), TypeError, "a is a ndarray without codes, scales, format; pass a Quantized"),
+        (lambda: product(a.codes, a), TypeError, "a is of type ndarray without codes, scales, format; pass a Quantized"),
         (lambda: product(a, deep), ValueError, "an operand of a product has two axes"),
         (lambda: product(Operand(a.codes, a.scales, "mxfp9"), a), ValueError, "mxfp9"),
         (lambda: product(Operand(a.codes, a.scales[:, :1], "mxfp4"), a), ValueError, "do not match for packed mxfp4"),

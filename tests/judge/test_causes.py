@@ -444,6 +444,12 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     ),
     "whole numbers": (KnownCause.WHOLE_NUMBERS, of_blocks(whole_numbers, "mxint8"), "nearest, ties away from zero: the factor 2^-6"),
     "maximum in bfloat16": (KnownCause.NARROW_MAXIMUM, of_blocks(maximum_in(ml_dtypes.bfloat16)), "in bfloat16"),
+    "inputs in bfloat16": (
+        KnownCause.NARROW_INPUT, of_blocks(lambda x, f: model(x.astype(ml_dtypes.bfloat16).astype(np.float32), f), "mxfp4", "mxfp8_e4m3", "mxint8"), "inputs were held in bfloat16",
+    ),
+    "the least scale of an end at 240": (
+        KnownCause.SCALE_RULE, of_blocks(log2f_of(lambda a, m: a / np.float32(240), np.ceil), "mxfp8_e4m3"), "ceil(log2f v), v = amax / 240",
+    ),
     "reciprocal too small": (KnownCause.RECIPROCAL, of_blocks(of_quotients(lambda v, e: mxspec.encode((v.astype(float) * (1 - 2.0**-22)).astype(np.float32), e))), "slightly too small"),
     "maximum without abs": (KnownCause.SIGNED_MAXIMUM, of_blocks(of_scales(signed_maximum)), "not of |x|"),
     "sixteen lanes": (KnownCause.HALF_OF_THE_LANES, of_blocks(of_scales(lambda x, f, s: model(np.where(np.arange(32) < 16, x, np.float32(0)), f)[1])), "lanes 0 to 15 alone"),

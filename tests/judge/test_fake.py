@@ -65,7 +65,38 @@ def test_nvfp4_conforms_with_and_without_a_tensor_scale() -> None:
     assert report.target["capabilities"]["fake_quantize"] is True
 
 
-def own(*, step: int = 0, least: float = 0, choose: Callable[[Array], Array] | None = None, largest: float = 6, ties: str = "even") -> Fake:
+def in_blocks(count: int) -> Fake:
+    """MXFP4 in blocks of another length."""
+
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        parts = x.reshape(-1, count)
+        with np.errstate(all="ignore"):
+            return mxspec.dequantize(mxspec.quantize(np.pad(parts, [(0, 0), (0, 32 - count)]), fmt))[:, :count].reshape(x.shape)
+
+    return fake_quantize
+
+
+def in_columns(x: Array, fmt: str) -> Array:
+    if len(x) % 32:
+        return by_model("mx-floor")(x, fmt)
+    with np.errstate(all="ignore"):
+        return mxspec.dequantize(mxspec.quantize(x, fmt, axis=0))
+
+
+def in_pairs_of_blocks(x: Array, fmt: str) -> Array:
+    """Two blocks share a scale where a call has whole pairs of them."""
+    if x.size % 64 or not np.isfinite(x).all():
+        return by_model("mx-floor")(x, fmt)
+    pairs = x.reshape(-1, 64)
+    scales = np.repeat(mxspec.quantize(np.pad(np.abs(pairs).max(axis=1)[:, None], [(0, 0), (0, 31)]), fmt).scales, 2, axis=0)
+    with np.errstate(all="ignore"):
+        return mxspec.dequantize(mxspec.quantize(x.reshape(-1, 32), fmt, scales=scales)).reshape(x.shape)
+
+
+def own(
+    *, step: int = 0, least: float = 0, choose: Callable[[Array], Array] | None = None, largest: float = 6, ties: str = "even",
+    measure: Callable[[Array], Array] | None = None,
+) -> Fake:  # fmt: skip
     """MXFP4 by plain arithmetic in float64."""
     grid = np.array([v for v in (0, 0.5, 1, 1.5, 2, 3, 4, 6) if v <= largest])
     middles = (grid[1:] + grid[:-1]) / 2
@@ -74,7 +105,7 @@ def own(*, step: int = 0, least: float = 0, choose: Callable[[Array], Array] | N
         blocks = x.reshape(len(x), -1, 32).astype(np.float64)
         lost = ~np.isfinite(blocks).all(axis=-1, keepdims=True)
         blocks = np.where(lost, 0, blocks)
-        amax = np.maximum(np.abs(blocks).max(axis=-1, keepdims=True), least)
+        amax = np.maximum((measure or np.abs)(blocks).max(axis=-1, keepdims=True), least)
         chosen = (choose or (lambda amax: np.frexp(amax)[1] - 3 + step))(np.where(amax == 0, 1, amax))
         scale = np.ldexp(1.0, np.clip(np.where(amax == 0, -127, chosen), -127, 127)) if chosen.dtype.kind == "i" else chosen
         low, high = (np.searchsorted(middles, np.abs(blocks) / scale, side) for side in ("left", "right"))
@@ -95,6 +126,27 @@ WRONG: dict[str, tuple[Fake, set[str], str]] = {
     "half the scale": (own(step=-1), {"scale-boundary", "scale-clamp"}, "every scale byte is one below mx-floor's"),
     "half the scale over a floor": (own(step=-1, least=1e-10), {"scale-boundary", "scale-clamp"}, "scale floored at byte 5a"),
     "an end at 3": (own(largest=3), set(), "elements end at 3"),
+    "an end at 3 under its own scale": (own(largest=3, step=1), set(), "elements end at 3"),
+    "twice the scale": (own(step=1), {"scale-boundary", "scale-clamp"}, "every scale byte is one above mx-floor's"),
+    "without emax": (own(step=2), {"scale-boundary", "scale-clamp"}, "every scale byte is 2 above mx-floor's"),
+    "nearest in log2": (
+        own(choose=lambda amax: np.frexp(amax)[1] - 3 + (np.frexp(amax)[0] >= 0.5**0.5)),
+        {"scale-boundary", "scale-clamp"},
+        "round(log2(v))",
+    ),
+    "nearest, ties up": (
+        own(choose=lambda amax: np.frexp(amax)[1] - 3 + (np.frexp(amax)[0] >= 0.75)),
+        {"scale-boundary", "scale-clamp"},
+        "amax / 2^2, exact, in e8m0 nearest, ties away from zero",
+    ),
+    "max - min": (
+        own(measure=lambda b: b.max(axis=-1, keepdims=True) - b.min(axis=-1, keepdims=True)),
+        {"scale-boundary", "scale-clamp"},
+        "max - min",
+    ),
+    "blocks of 16": (in_blocks(16), {"representable"}, "blocks of 16 numbers have a scale of their own"),
+    "blocks of 64": (in_pairs_of_blocks, set(), "blocks of 64 numbers share a scale"),
+    "columns": (in_columns, set(), "blocks lie along the columns of a matrix"),
 }
 
 
@@ -106,6 +158,24 @@ def test_a_wrong_one_is_found_with_its_cause(name: str) -> None:
     found = {requirement.rpartition("/")[2] for requirement in list_wrong(report)}
     assert found
     assert not topics or found <= topics
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_e4m3_that_ends_at_240_is_named(step: int) -> None:
+    """As where floats of an exponent's width are IEEE 754's: the largest exponent holds no numbers."""
+
+    def fake_quantize(x: Array, fmt: str) -> Array:
+        amax = np.abs(x.reshape(len(x), -1, 32)).max(axis=-1)
+        exponents = np.clip(np.frexp(amax)[1] + 127 - 9 + step, 0, 254)
+        scales = np.where(np.isfinite(amax) & (amax > 0), exponents, mxspec.quantize(x, fmt).scales).astype(np.uint8)
+        with np.errstate(all="ignore"):
+            t = mxspec.quantize(x, fmt, scales=scales)
+            end = 240 * np.repeat(mxspec.decode(scales, "e8m0"), 32, axis=1)
+            return np.clip(mxspec.dequantize(t), -end, end)
+
+    found = judge(fake_quantize, "mxfp8_e4m3").formats[0]
+    assert "top-exponent-reserved" in found.causes
+    assert "elements end at 240" in "; ".join(found.deviations)
 
 
 def test_a_rule_without_a_name_is_no_matter_of_elements() -> None:

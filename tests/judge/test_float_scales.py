@@ -142,3 +142,37 @@ def test_what_no_text_defines_is_open_unless_it_is_claimed(name: str) -> None:
     assert report.exit_code == code
     bad = {r.topic for r in report.requirements if r.verdict in ("fail", "deviation")}
     assert bad <= {"nan", "inf", "choice", "position"}
+
+
+def of_groups(end: float, element: Any, *, sglang: bool = False, powers: bool = False) -> Any:
+    """What kernels of serving libraries do to groups of 128 numbers: a maximum of at least 1e-10, of what is no NaN, and a clamp that makes numbers of NaN."""
+
+    def quantize(x: Any, fmt: str) -> Any:
+        groups = x.astype(np.float32).reshape(len(x), -1, 128)
+        with np.errstate(all="ignore"):
+            amax = np.fmax.reduce(np.abs(groups), axis=-1, initial=np.float32(1e-10))
+            ratio = amax * (np.float32(1) / np.float32(end)) if sglang else amax / np.float32(end)
+            scale = ratio
+            factor = np.float32(end) / amax
+            if powers:
+                bits = (ratio if sglang else np.fmax(ratio, np.float32(1e-10))).view(np.uint32)
+                exponent = (bits >> 23) + (bits & 0x7FFFFF > 0)
+                scale = exponent.astype(np.uint8)
+                factor = ((254 - exponent.astype(np.int64)) << 23).astype(np.uint32).view(np.float32)
+                factor = factor if sglang else np.where(exponent == 255, np.float32(0), factor)
+            scaled = groups * factor[..., None] if powers or sglang else groups / scale[..., None]
+            return np.fmin(np.fmax(scaled, np.float32(-end)), np.float32(end)).astype(element).view(np.uint8).reshape(x.shape), scale
+
+    return quantize
+
+
+@pytest.mark.parametrize(("profile", "fmt", "quantize"), [
+    ("vllm-0.33/fp8-128/packed-ue8m0", "fp8_e4m3-128", of_groups(448, ml_dtypes.float8_e4m3fn, powers=True)),
+    ("sglang-0.5/fp8-128/cuda-ue8m0", "fp8_e4m3-128", of_groups(448, ml_dtypes.float8_e4m3fn, powers=True, sglang=True)),
+    ("sglang-0.5/fp8-128/cuda", "fp8_e4m3-128-f32", of_groups(448, ml_dtypes.float8_e4m3fn, sglang=True)),
+    ("vllm-0.33/fp8-128/cuda/e4m3fnuz", "fp8_e4m3fnuz-128-f32", of_groups(224, ml_dtypes.float8_e4m3fnuz)),
+])  # fmt: skip
+def test_a_kernel_of_a_serving_library_is_recognised(profile: str, fmt: str, quantize: Any) -> None:
+    report = check(SimpleNamespace(FORMATS=[fmt], DTYPES=["bfloat16"], PROFILE=profile, quantize=quantize), in_process=True, quick=True)
+    assert profile in report.formats[0].identical_to
+    assert report.exit_code == 0

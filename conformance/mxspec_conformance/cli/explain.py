@@ -23,6 +23,7 @@ from mxspec.tensorscale import TensorScale, tensor_scale as derive_tensor_scale
 from mxspec_conformance.cli.console import make_console
 from mxspec_conformance.cli.explain_input import block_from_rows, block_from_values, parse_tensor_scale, parse_value, read_rows
 from mxspec_conformance.cli.explain_product import ProductOptions, dump_explanation, explain_stored, read_arrays, read_stored
+from mxspec_conformance.cli.explain_result import StoredBlock
 from mxspec_conformance.cli.parameters import EXISTING_FILE
 from mxspec_conformance.render.block import draw_block, draw_scalar
 from mxspec_conformance.render.cells import ASCII, WIDTH, render_text
@@ -141,6 +142,9 @@ def explain(
     decimals, the bits of a float32 (0x and eight hex digits), nan or inf; a block that is not full is padded with zeros. With
     an element or scale format each value is encoded on its own.
 
+    Results: FORMAT is a result of `mxspec check --json`, whose smallest wrong block is shown by the profile that it was judged by, next to
+    what was returned; VALUES names one by its requirement.
+
     Products: FORMAT is a result of `mxspec check --json`, a file of `mxspec fuzz --out`, or a product such as
     "mxfp8_e4m3 @ mxfp4", whose arrays --file and --array name. Where a file holds several products, VALUES names one by its
     requirement, or of a file of fuzzing by its number. Shown are every product of two numbers, what the accumulator cuts, and
@@ -149,13 +153,22 @@ def explain(
     of_products: dict[str, object] = {
         "column": column, "array": arrays, "accumulator": accumulator, "contract": contract, "out-dtype": out_dtype, "all": everything
     }  # fmt: skip
-    if "@" in format_name or format_name.endswith(".json"):
+    found = read_stored(Path(format_name), values) if format_name.endswith(".json") else None
+    if found is not None and isinstance(one := found[0], StoredBlock):
+        if file is not None or tensor_scale or row is not None or block is not None or any(of_products.values()):
+            raise ValueError(f"{format_name} holds the block of {found[1]}; it takes --profile, --against, --lane and --json")
+        also = [f"also in {Path(format_name).name}: {', '.join(found[2])}"] * bool(found[2])
+        fmt, profiles = get_block(one.format).sized(len(one.x)), [profile or one.profile, *([against] if against else ())]
+        explained = [_explain_checked(one.x, one.x, fmt, p, one.tensor_scale) for p in profiles]
+        _show_blocks(explained, [found[1], *one.notes, *also], lane, as_json=as_json)
+        return
+    if "@" in format_name or found is not None:
         if profile or against or tensor_scale or lane is not None or block is not None:
             raise ValueError("--profile, --against, --tensor-scale, --lane and --block are of blocks; a product takes --accumulator")
         options = ProductOptions(
             row=row, column=column, accumulator=accumulator, contract=contract, out_dtype=out_dtype, per=Per(per), whole=everything
         )
-        _explain_product(format_name, values, file, arrays, options, as_json=as_json)
+        _explain_product(format_name, values, file, arrays, options, found, as_json=as_json)
         return
     for name, given in of_products.items():
         if given:
@@ -179,10 +192,6 @@ def explain(
     if rows is not None and fmt.extent is Extent.TENSOR:
         rows = rows.reshape(1, -1)
     fmt = fmt.sized(len(values) if rows is None else rows.shape[1])
-    if lane is not None and not 0 <= lane < fmt.k:
-        raise ValueError(f"--lane {lane} is out of range; a block of {fmt.name} has lanes 0 to {fmt.k - 1}")
-    if lane is not None and against is not None:
-        raise ValueError("--lane and --against exclude each other")
     if file is None or rows is None:
         x, notes = block_from_values(values, fmt)
         whole = x
@@ -195,22 +204,32 @@ def explain(
     explained = [_explain_checked(x, whole, fmt, profile, scale)]
     if against is not None:
         explained.append(_explain_checked(x, whole, fmt, against, scale))
+    _show_blocks(explained, notes, lane, as_json=as_json)
+
+
+def _show_blocks(explained: Sequence[BlockExplanation], notes: Sequence[str], lane: int | None, *, as_json: bool) -> None:
+    """One block by one profile, or by two."""
+    if lane is not None and not 0 <= lane < explained[0].format.k:
+        raise ValueError(f"--lane {lane} is out of range; a block of {explained[0].format.name} has lanes 0 to {explained[0].format.k - 1}")
+    if lane is not None and len(explained) > 1:
+        raise ValueError("--lane and --against exclude each other")
     if as_json:
         _print_json(explained, notes)
-    elif against is None:
+    elif len(explained) == 1:
         _show(draw_block(explained[0], lane=lane, notes=notes))
     else:
         _show(draw_pair(*explained, notes=notes, width=_width()))
 
 
 def _explain_product(
-    text: str, wanted: Sequence[str], file: Path | None, arrays: Sequence[str], options: ProductOptions, *, as_json: bool
+    text: str, wanted: Sequence[str], file: Path | None, arrays: Sequence[str], options: ProductOptions, found: Any, *, as_json: bool
 ) -> None:
+    """found: the product that a file holds, its name and those of others."""
     notes: list[str] = []
-    if text.endswith(".json"):
+    if found is not None:
         if file is not None or arrays:
             raise ValueError(f'{text} holds the operands; --file and --array are for a product such as "mxfp8_e4m3 @ mxfp4"')
-        stored, name, others = read_stored(Path(text), wanted)
+        stored, name, others = found
         notes += wrap(f"{name}: {stored.case.label}")
         if others:
             notes += wrap(f"also in {Path(text).name}: {', '.join(others)}")

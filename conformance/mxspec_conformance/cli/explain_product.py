@@ -25,6 +25,7 @@ from mxspec.dot import (
     explain_output,
 )  # fmt: skip
 from mxspec_conformance.cli.explain_input import load_arrays
+from mxspec_conformance.cli.explain_result import StoredBlock, find_blocks, list_failures, list_reports
 from mxspec_conformance.judge.products.cases import ProductCase
 from mxspec_conformance.judge.products.reference import make_factor, make_sides, read_contract
 from mxspec_conformance.judge.products.stored import SCHEMA, StoredProduct, read_product
@@ -74,10 +75,7 @@ def explain_stored(stored: StoredProduct, options: ProductOptions = ProductOptio
 
 
 def find_products(document: Any, where: str) -> dict[str, StoredProduct]:
-    """The stored products of a result, or of a file of products, by requirement id or label.
-
-    Raises ValueError where there is none.
-    """
+    """The stored products of a result, or of a file of products, by requirement id or label."""
     if isinstance(document, Mapping) and document.get("schema") == SCHEMA:
         stored = read_product(document, where)
         return {stored.case.label: stored}
@@ -86,32 +84,31 @@ def find_products(document: Any, where: str) -> dict[str, StoredProduct]:
         for number, one in enumerate(document["products"]):
             stored = read_product(one, f"{where}: product {number}")
             found[f"{number}"] = stored
-    for one in document if isinstance(document, list) else [document]:
-        report = one.get("check", one) if isinstance(one, Mapping) else one  # a recording holds its result
-        requirements = report.get("requirements") if isinstance(report, Mapping) else None
-        for r in requirements if isinstance(requirements, list) else ():
-            first = r.get("first") if isinstance(r, Mapping) else None
-            if isinstance(first, Mapping) and isinstance(first.get("product"), Mapping):
-                found[str(r.get("id"))] = read_product(first["product"], f"{where}: {r.get('id')}")
-    if not found:
-        raise ValueError(
-            f"{where} holds no wrong product; it takes a result that `mxspec check --json` wrote of a target with a wrong "
-            "matmul, or a file of `mxspec fuzz --out`"
-        )
+    for report in list_reports(document):
+        for name, first in list_failures(report):
+            if isinstance(first.get("product"), Mapping):
+                found[name] = read_product(first["product"], f"{where}: {name}")
     return found
 
 
-def read_stored(path: Path, wanted: Sequence[str]) -> tuple[StoredProduct, str, list[str]]:
-    """One stored product of a JSON file, its name, and the names of the others.
+def read_stored(path: Path, wanted: Sequence[str]) -> tuple[StoredProduct | StoredBlock, str, list[str]]:
+    """One stored product or wrong block of a JSON file, its name, and the names of the others; products come first.
 
     Raises ValueError for an id that the file does not have.
     """
-    found = find_products(read_json(path), path.name)
+    document = read_json(path)
+    found: dict[str, StoredProduct | StoredBlock] = {**find_products(document, path.name)}
+    found |= {name: block for name, block in find_blocks(document).items() if name not in found}
+    if not found:
+        raise ValueError(
+            f"{path.name} holds no wrong product and no wrong block; it takes a result that `mxspec check --json` wrote of a target with a "
+            "wrong matmul or quantize, or a file of `mxspec fuzz --out`. A block of your own: `mxspec explain FORMAT VALUES --profile NAME`"
+        )
     if len(wanted) > 1:
-        raise ValueError(f"{len(wanted)} ids are given; one product is explained at a time")
+        raise ValueError(f"{len(wanted)} ids are given; one is explained at a time")
     name = wanted[0] if wanted else next(iter(found))
     if name not in found:
-        raise ValueError(f"{path.name} has no product {name!r}; it has {', '.join(found)}")
+        raise ValueError(f"{path.name} has no product or block {name!r}; it has {', '.join(found)}")
     return found[name], name, [other for other in found if other != name]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -138,12 +138,26 @@ def diff_format(first: TargetSession, second: TargetSession, fmt: BlockFormat) -
     """Every quantize, scale and dequantize case of a format through both, bit for bit; NaN equals NaN."""
     result = FormatDiff(fmt.name)
     both = (first, second)
-    if all(e.capabilities.repeats for e in both):
+    if drawn := [e.capabilities.name for e in both if not e.capabilities.repeats]:
+        result.notes.append(f"quantize and scale are not compared: the same call of {' and of '.join(drawn)} may give other bits")
+    else:
         _diff_quantize(both, fmt, result)
         _diff_scales(both, fmt, result)
     if all(e.capabilities.has("dequantize") for e in both):
         _diff_dequantize(both, fmt, result)
     return result
+
+
+def _note_lost(both: tuple[TargetSession, TargetSession], operation: str, lost: Iterable[Sequence[NoAnswer]], result: FormatDiff) -> None:
+    """Say why a target gives no answers, and where its code raised; once where another operation had the same reason."""
+    for place, session, reasons in zip(("first", "second"), both, lost, strict=True):
+        asked = [reason for reason in reasons if not reason.untried and not reason.given_up]
+        if asked:
+            frames = [line.strip() for line in asked[0].detail.splitlines() if line.lstrip().startswith('File "')]
+            who = f"the {place} target, {session.capabilities.name} {session.capabilities.version},"
+            why = "; ".join([asked[0].message, *frames[-1:]])
+            if not any(who in note and why in note for note in result.notes):
+                result.notes.append(f"{operation}: {who} leaves {len(asked)} without an answer, the first by {why}")
 
 
 @own_errors()
@@ -163,7 +177,9 @@ def diff_product(first: TargetSession, second: TargetSession, product: Product) 
     )
     accumulator = ACCUMULATORS[DEFAULT_ACCUMULATOR]
     cases = list_cases(product, shared, accumulator)
-    asked = [(a, b) for a, b in zip(*(ask_cases(s, cases) for s in both), strict=True) if a.output is not None and b.output is not None]
+    given = [ask_cases(s, cases) for s in both]
+    _note_lost((first, second), "matmul", ([x.answer for x in side if isinstance(x.answer, NoAnswer)] for side in given), result)
+    asked = [(a, b) for a, b in zip(*given, strict=True) if a.output is not None and b.output is not None]
 
     def same(a: Asked, b: Asked) -> npt.NDArray[np.bool_]:
         return same_values(a.output.astype(np.float32), b.output.astype(np.float32))
@@ -193,6 +209,7 @@ def _diff_quantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, 
         answered, unanswered = observe_quantize(session, fmt.name, load_quantize_cases(fmt.name))
         items: list[Observed | Unanswered] = [*answered, *unanswered]
         found.append({(i.case.id, i.dtype): i for i in items})
+    _note_lost(both, "quantize", ([i.reason for i in items.values() if isinstance(i, Unanswered)] for items in found), result)
     compared, differing, one_sided = 0, [], 0
     for key in found[0].keys() & found[1].keys():
         a, b = found[0][key], found[1][key]
@@ -288,7 +305,9 @@ def name_answer(case: QuantizeCase, fmt: BlockFormat, answer: Answer) -> tuple[s
 
 def _diff_scales(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
     cases = load_scale_cases(fmt.name)
-    found = [_index_scales(observe_scales(e, fmt.name, cases)) for e in both]
+    observed = [observe_scales(e, fmt.name, cases) for e in both]
+    _note_lost(both, "scale", ([o.returned for o in items if isinstance(o.returned, NoAnswer)] for items in observed), result)
+    found = [_index_scales(items) for items in observed]
     common = found[0].keys() & found[1].keys()
     result.counts["scale"] = len(common), sum(found[0][key] != found[1][key] for key in common)
 
@@ -300,6 +319,7 @@ def _index_scales(results: Sequence[ObservedScales]) -> dict[str, int]:
 
 def _diff_dequantize(both: tuple[TargetSession, TargetSession], fmt: BlockFormat, result: FormatDiff) -> None:
     found = [{o.case: o for o in observe_tables(e, fmt.name)} for e in both]
+    _note_lost(both, "dequantize", ([o.returned for o in items.values() if isinstance(o.returned, NoAnswer)] for items in found), result)
     compared = different = 0
     for case in found[0].keys() & found[1].keys():
         a, b = found[0][case], found[1][case]

@@ -73,8 +73,9 @@ def describe_departures(
         result.causes.append(KnownCause.SCALE_SEARCH.value)
     if odd := find_no_numbers(observations) if session.capabilities.may_stray(block.name) else None:
         found, alone = odd
-        result.deviations = [found.text, *([] if alone else result.deviations)]
-        result.causes = [found.cause.value, *([] if alone else result.causes)]
+        if KnownCause.OTHER_BLOCKS.value not in result.causes:  # which explains the numbers that the format does not have
+            result.deviations = [found.text, *([] if alone else result.deviations)]
+            result.causes = [found.cause.value, *([] if alone else result.causes)]
     if none := find_no_answer(observations) if session.capabilities.has("quantize") else None:
         result.deviations, result.causes = [none.text], [none.cause.value]
     if mixed_up:

@@ -14,16 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 import mxspec
+from mxspec.elements import decode_codes, decode_table, default_nan_policy, encode_table, exact_table_index
+from mxspec.expressions import AMAX, const, exact, f32
 from mxspec.finding import FoundCodes, find_codes
-from mxspec.formats import BlockFormat, floor_log2, get_block
-from mxspec.profiles.schema import Kind, Profile
+from mxspec.formats import BlockFormat, ElementFormat, floor_log2, get_block
+from mxspec.profiles.schema import Kind, Profile, ScaleRule as RuleOfProfile, ScaleStep
+from mxspec.rounding import DETERMINISTIC, Overflow, Rounding
 from mxspec_conformance.targets.dtypes import DTYPES, cast_input, is_representable
 from mxspec_conformance.targets.errors import BadReturn
 
 #: Elements of a block whose wrong rounding is no sign of another scale.
 _FEW = 2
-#: Steps of a scale byte that a rule may lie away from a profile's.
-_OFFSETS = (0, -1, 1)
+#: Steps of a scale byte that a rule may lie away from a profile's, besides the element's emax.
+_OFFSETS = (-1, 1, -2, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class ScaleRule:
 
     profile: Profile
     offset: int = 0
+    #: Whether the profile's scale is that of a block's max - min, as of one number.
+    of_range: bool = False
     #: A scale code below which no scale goes, as where maxima are at least some eps.
     least: int = 0
     #: How far it is believed where another scale leaves fewer roundings wrong (`find_codes`).
@@ -41,9 +46,12 @@ class ScaleRule:
         """Codes and scales of numbers. Raises ValueError where the profile says nothing of them."""
         tensor = None if tensor_scale is None else mxspec.TensorScale("decode", float(tensor_scale))
         with np.errstate(all="ignore"):
-            t = mxspec.quantize(x, fmt, profile=self.profile, tensor_scale=tensor, convert=True)
-        moved = np.clip(t.scales.astype(np.int64) + self.offset, self.least, fmt.scale.max_code)
-        return t.codes, np.where(t.scales > fmt.scale.max_code, t.scales, moved).astype(np.uint8)
+            t = mxspec.quantize(lay_range(x, fmt.k) if self.of_range else x, fmt, profile=self.profile, tensor_scale=tensor, convert=True)
+            moved = np.clip(t.scales.astype(np.int64) + self.offset, self.least, fmt.scale.max_code)
+            scales = np.where(t.scales > fmt.scale.max_code, t.scales, moved).astype(np.uint8)
+            if self.of_range or (scales != t.scales).any():
+                t = mxspec.quantize(x, fmt, scales=scales)
+        return t.codes, scales
 
 
 def shows_codes(tensor_scale: float) -> bool:
@@ -76,27 +84,65 @@ def read_values(
     return find_codes(values, block, x=numbers, scales=scales, expected=expected, trust=rule.trust, tensor_scale=factor)
 
 
+def lay_range(x: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.float32]:
+    """Blocks of k of one number, the max - min of others; 0 where float32 does not hold it."""
+    blocks = x.reshape(-1, k)
+    found = np.zeros_like(blocks)
+    with np.errstate(all="ignore"):
+        spread = blocks.max(axis=1) - blocks.min(axis=1)
+    found[:, 0] = np.where(np.isfinite(spread), spread, 0)
+    return found.reshape(x.shape)
+
+
 def find_rule(call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], fmt: str, dtype: str, tensor_scale: float | None) -> ScaleRule:
-    """The rule whose scales explain the most blocks, with the fewest wrong roundings; call: the values of numbers [rows, k]."""
+    """The rule whose scales explain the most blocks, with the fewest elements that no one rounding explains; call: the values of numbers [rows, k]."""
     block = get_block(fmt)
     x = cast_input(_list_numbers(block), dtype)
-    values = call(x)
-    best: tuple[tuple[int, ...], ScaleRule] | None = None
+    values, wide = call(x), x.astype(np.float32)
+    best: tuple[tuple[int, ...], ScaleRule, bool] | None = None
+    seen = set[bytes]()
     for rule in _list_rules(block):
         try:
-            _, scales = rule.expect(x.astype(np.float32), block, tensor_scale)
+            _, scales = rule.expect(wide, block, tensor_scale)
         except ValueError:
             continue
+        if scales.tobytes() in seen:
+            continue
+        seen.add(scales.tobytes())
         found = read_values(values, x, fmt, rule, scales=scales, tensor_scale=tensor_scale)
-        cost = int((found.unexplained != 0).any(axis=1).sum()), abs(rule.offset), int(found.misrounded.sum())
+        lost = int((found.unexplained != 0).any(axis=1).sum())
+        if best is not None and lost > best[0][0]:
+            continue
+        cost = lost, _count_odd(wide, scales, found.codes, block), abs(rule.offset), int(found.misrounded.sum())
         if best is None or cost < best[0]:
-            best = cost, rule
+            best = cost, rule, bool(found.misrounded.any())
     assert best is not None
     if best[0][0] or not block.scale.is_power_of_two:  # scales that lie close together do not tell one rule from another
         return best[1]
     # Where all elements were right, a wrong one is more likely under another scale; where some were not, they are what is wrong.
-    rule = replace(best[1], trust=block.k if best[0][2] else _FEW)
+    rule = replace(best[1], trust=block.k if best[2] else _FEW)
     return _with_least(rule, call, fmt, dtype)
+
+
+def _count_odd(x: npt.NDArray[np.float32], scales: npt.NDArray[Any], codes: npt.NDArray[Any], block: BlockFormat) -> int:
+    """How many codes of numbers [rows, k] under scales are not those of the rounding, or the mistake, that explains the most of them."""
+    element = block.element
+    values = decode_table(element)
+    with np.errstate(all="ignore"):
+        scaled = x.astype(np.float64) / decode_codes(scales, block.scale).astype(np.float64)
+        size, top = np.abs(scaled), reserved_end(element)
+        wrong = [(r, scaled) for r in DETERMINISTIC]
+        wrong += [(Rounding.RNE, np.where(size < float(element.min_normal), 0, scaled))]
+        wrong += [] if top is None else [(Rounding.RNE, np.clip(scaled, -top, top))]
+    tables = ((encode_table(element, r, Overflow.SATURATE, default_nan_policy(element)), q) for r, q in wrong)
+    return min(int((values[table[exact_table_index(q)]] != values[codes]).sum()) for table, q in tables)
+
+
+def reserved_end(element: ElementFormat) -> float | None:
+    """The largest number of an element format if its largest exponent were reserved for infinity and NaN; None where it is, or there is none."""
+    if element.twos_complement or element.inf_code is not None:
+        return None
+    return float(element.magnitude((element.max_code >> element.mantissa_bits << element.mantissa_bits) - 1))
 
 
 def _with_least(rule: ScaleRule, call: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], fmt: str, dtype: str) -> ScaleRule:
@@ -119,8 +165,22 @@ def _with_least(rule: ScaleRule, call: Callable[[npt.NDArray[Any]], npt.NDArray[
 
 def _list_rules(block: BlockFormat) -> Iterator[ScaleRule]:
     profiles = sorted(mxspec.list_profiles(block), key=lambda p: p.kind is not Kind.NORMATIVE)
-    for offset in _OFFSETS if block.scale.is_power_of_two else (0,):
-        yield from (ScaleRule(profile, offset) for profile in profiles)
+    yield from (ScaleRule(profile) for profile in profiles)
+    if not block.scale.is_power_of_two:
+        return
+    yield from (ScaleRule(profile, offset) for offset in (*_OFFSETS, block.element.emax) for profile in profiles)
+    yield from (ScaleRule(profile, of_range=True) for profile in profiles)
+    plain = next(p for p in profiles if p.one_level is not None)
+    yield from (ScaleRule(replace(plain, one_level=replace(plain.one_level, scale=rule))) for rule in _list_unusual(block.element))  # type: ignore[type-var]
+
+
+def _list_unusual(element: ElementFormat) -> Iterator[RuleOfProfile]:
+    """Scale rules that no profile has: amax / M and amax / 2^emax to the nearest power of two, and amax / M up to one for a smaller M."""
+    for value in (exact.div(AMAX, const(2**element.emax)), f32.div(AMAX, const(element.max_value))):
+        yield RuleOfProfile(value=value, step=ScaleStep.LOG2F_ROUND)
+        yield from (RuleOfProfile(value=value, step=ScaleStep.ENCODE, rounding=rounding) for rounding in (Rounding.RNE, Rounding.RNA))
+    if (end := reserved_end(element)) is not None:
+        yield RuleOfProfile(value=exact.div(AMAX, const(end)), step=ScaleStep.CEIL)
 
 
 #: Fractions of maxima: all parts of a binade, and its end, where rules of 8-bit elements differ, and logarithms in float32 round up.

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import mxspec
 from mxspec.formats import BlockFormat
 from mxspec.layouts import Part, list_layouts
 from mxspec_conformance.judge.causes.known import Found, KnownCause
+from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import ORDINARY, Answered
 from mxspec_conformance.observations.answers import answer_matches
 from mxspec_conformance.observations.bisection import NoAnswer, run_once
 from mxspec_conformance.observations.quantize import tensor_argument
-from mxspec_conformance.targets.dtypes import DTYPES, preferred_dtype
+from mxspec_conformance.targets.dtypes import DTYPES, cast_input, preferred_dtype
 from mxspec_conformance.targets.sessions import TargetSession
 from mxspec_vectors.cases import Answer, Codes
 from mxspec_vectors.tensor_scales import TensorScales
@@ -74,12 +76,12 @@ def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | N
     arguments = again.arguments(np.arange(rows * blocks) % len(again.before), rows=rows)
     answer = run_once(lambda: again.rows(session.call(again.function, *arguments, **again.kwargs)))
     want = seen.scale_bytes(x.astype(np.float32), again.tensor).reshape(rows, blocks)
-    if isinstance(answer, NoAnswer) or (answer[:, 0] == want.reshape(-1)).all():
+    if isinstance(answer, NoAnswer) or _has_scales(seen, answer, x, want):
         return None
     k = seen.fmt.k
     for count in _BLOCKS_TOGETHER:
         largest = np.abs(x.astype(np.float32)).reshape(-1, count * k).max(axis=1)[:, None] * (np.arange(k) == 0)
-        if (np.repeat(seen.scale_bytes(largest.astype(np.float32), again.tensor), count) == answer[:, 0]).all():
+        if _has_scales(seen, answer, x, np.repeat(seen.scale_bytes(largest.astype(np.float32), again.tensor), count)):
             more = " or more" if count == blocks else ""
             return Found(
                 KnownCause.WIDE_BLOCKS, f"blocks of {count * k}{more} numbers share a scale, where {seen.fmt.name} has one for {k}"
@@ -88,12 +90,61 @@ def find_tiles(session: TargetSession, seen: Seen, again: Answered) -> Found | N
         if [f.part for f in layout.fields] != [Part.SCALES] or layout.main.stored is not None or layout.tile[0] == 1:
             continue
         with contextlib.suppress(ValueError):  # the matrix is no whole number of its tiles
-            if (layout.pack(want)[: want.size] == answer[:, 0]).all():
+            if _has_scales(seen, answer, x, layout.pack(want)[: want.size]):
                 tile = " x ".join(map(str, layout.tile)) if layout.name != "128x4" else layout.name
                 return Found(
                     KnownCause.TILED_SCALES, f'scales are in the order of {tile} tiles, LAYOUT = "{layout.name}", where rows are declared'
                 )
     return None
+
+
+#: Lengths that blocks of values may have by mistake.
+_SHORTER = (16, 8)
+
+
+def find_other_blocks(session: TargetSession, seen: Seen) -> Found | None:
+    """Whether the values of a matrix are those of shorter blocks, or of blocks along its columns."""
+    if not (seen.of_values and seen.fmt.is_mx):
+        return None
+    (rows, blocks), fmt, dtype = _TILED, seen.fmt, DTYPES[seen.dtypes[0]]
+    drawn = np.random.default_rng(1).standard_normal((rows, blocks * fmt.k)) * np.exp2(
+        np.arange(blocks * fmt.k) % 7 - np.arange(rows)[:, None] % 5
+    )
+    x = cast_input(drawn.astype(np.float32), seen.dtypes[0]).astype(np.float32)
+    answers = [run_once(partial(session.call, *name, x.astype(dtype), fmt.name)) for name in (("quantize",), ("strays", "quantize"))]
+    if any(isinstance(one, NoAnswer) for one in answers):
+        return None
+    (codes, scales), (odd, _) = answers
+    with np.errstate(all="ignore"):
+        found = np.where(odd != 0, odd, mxspec.dequantize(codes, scales, fmt))
+        cuts = {
+            "blocks lie along the columns of a matrix, where they are to lie along its rows": mxspec.quantize(
+                x, fmt, profile=seen.profile, axis=0
+            )
+        }
+        for k in (k for k in _SHORTER if k < fmt.k):
+            padded = np.pad(x.reshape(-1, k), [(0, 0), (0, fmt.k - k)])
+            cuts[f"blocks of {k} numbers have a scale of their own, where {fmt.name} has one for {fmt.k}"] = mxspec.quantize(
+                padded, fmt, profile=seen.profile
+            )
+        right = mxspec.dequantize(mxspec.quantize(x, fmt, profile=seen.profile))
+        values = {words: mxspec.dequantize(t) for words, t in cuts.items()}
+    for words, want in values.items():
+        want = want[..., : x.size // len(want)].reshape(x.shape).astype(dtype).astype(np.float32)
+        if np.array_equal(want, found, equal_nan=True) and not np.array_equal(want, right, equal_nan=True):
+            return Found(KnownCause.OTHER_BLOCKS, words)
+    return None
+
+
+def _has_scales(seen: Seen, answer: npt.NDArray[Any], x: npt.NDArray[Any], scales: Codes) -> bool:
+    """Whether these are the scales of what was answered; of values, whether they are those of blocks under these scales."""
+    scales, codes = scales.reshape(-1), answer[:, 1:].astype(np.uint8)
+    if not (seen.of_values and seen.fmt.is_mx):
+        return bool((scales == answer[:, 0]).all())
+    with np.errstate(all="ignore"):
+        want = mxspec.quantize(x.astype(np.float32), seen.fmt, scales=scales[:, None]).codes
+    rows = Rows(x, answer[:, 0].astype(np.uint8), codes, scales, want, None, of_values=True)
+    return bool(rows.agree(scales, want, seen.fmt).all())
 
 
 def find_nan_state(session: TargetSession, seen: Seen, again: Answered) -> Found | None:

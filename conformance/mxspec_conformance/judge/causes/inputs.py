@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,11 @@ from mxspec.acceptance import fold_zeros
 from mxspec.profiles.schema import TensorScaleKind
 from mxspec.tensorscale import TensorScale, convert_tensor_scale
 from mxspec_conformance.judge.causes.known import Found, KnownCause
-from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES
+from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, WAYS
+from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.invariance.answered import ORDINARY
+from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import native_scale
 
 #: The smallest normal float32.
@@ -25,14 +28,33 @@ def flushed_subnormals(seen: Seen) -> Found | None:
     """Whether float32 subnormals count as zeros."""
     if not any(_flag_subnormal(r.x).any() for r in seen.rows):
         return None
-    answers = []
-    for r in flush_inputs(seen).rows:
-        with np.errstate(all="ignore"):
-            t = mxspec.quantize(r.x, seen.fmt, profile=seen.profile, tensor_scale=native_scale(seen.profile, r.tensor))
-        answers.append((t.scales.reshape(-1), t.codes))
-    if not seen.explains(answers):
+    if not seen.explains([_answer(seen, r, r.x) for r in flush_inputs(seen).rows]):
         return None
     return Found(KnownCause.SUBNORMALS_FLUSHED, "float32 subnormals of the input count as zeros (flush to zero)")
+
+
+def narrow_inputs(seen: Seen) -> Found | None:
+    """Whether numbers are rounded or cut to 16 bits before all else; all are named that explain it. What becomes of those beyond is another question."""
+    ways = list(product(NARROW_DTYPES.items(), WAYS.items()))
+    for other in seen.by_others():
+        with np.errstate(all="ignore"):
+            names = [
+                name + how
+                for (name, dtype), (how, narrow) in ways
+                if other.explains([_answer(other, r, narrow(r.x, dtype)) for r in other.rows])
+            ]
+        if names:
+            by = "" if other is seen else f", and scales were {other.profile.id}'s"
+            return Found(KnownCause.NARROW_INPUT, f"as if inputs were held in {' or in '.join(names)}{by}")
+    return None
+
+
+def _answer(seen: Seen, rows: Rows, x: npt.NDArray[np.float32]) -> tuple[Codes, Codes]:
+    """Scales [n] and codes [n, k] that the profile gives these numbers in place of a row's; those returned, where they are not finite."""
+    with np.errstate(all="ignore"):
+        t = mxspec.quantize(x, seen.fmt, profile=seen.profile, tensor_scale=native_scale(seen.profile, rows.tensor))
+    lost = np.asarray(~np.isfinite(x).all(axis=1, keepdims=True))
+    return np.where(lost[:, 0], rows.scales, t.scales.reshape(-1)), np.where(lost, rows.codes, t.codes)
 
 
 def flush_inputs(seen: Seen) -> Seen:

@@ -12,6 +12,7 @@ from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.narrowing import NARROW_DTYPES, Floats, to_nearest
 from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Seen
+from mxspec_conformance.targets.fake import lay_range
 
 #: Bits of float32: beyond float16 (2^16), and what it holds as a normal number, with some room (2^-14 to 2^15).
 _BEYOND_FLOAT16 = 0x47800000
@@ -22,10 +23,11 @@ _SMALL = 2.0**-100
 
 def narrow_maximum(seen: Seen) -> Found | None:
     """Whether scales follow from the maximum in 16 bits; all are named that explain it."""
-    names = [name for name, dtype in NARROW_DTYPES.items() if is_cause(_hold_maxima(seen, name, dtype))]
-    if not names:
-        return None
-    return Found(KnownCause.NARROW_MAXIMUM, f"as if the block's maximum were held in {' or in '.join(names)}")
+    for other in seen.by_others():
+        if names := [name for name, dtype in NARROW_DTYPES.items() if is_cause(_hold_maxima(other, name, dtype))]:
+            by = "" if other is seen else f", and the rule were {other.profile.id}'s"
+            return Found(KnownCause.NARROW_MAXIMUM, f"as if the block's maximum were held in {' or in '.join(names)}{by}")
+    return None
 
 
 def _hold_maxima(seen: Seen, name: str, dtype: Any) -> Iterator[Compared]:
@@ -56,21 +58,12 @@ def signed_maximum(seen: Seen) -> Found | None:
 def range_as_maximum(seen: Seen) -> Found | None:
     """Whether scales follow from max - min of a block, or from half of it."""
     for words, half in (("max - min", 1), ("(max - min) / 2", 2)):
-        if is_cause(_compare(seen, r, _lay_range(r.x, half)) for r in seen.rows):
+        if is_cause(_compare(seen, r, lay_range(r.x, seen.fmt.k) / np.float32(half)) for r in seen.rows):
             return Found(
                 KnownCause.RANGE_AS_MAXIMUM,
                 f"as if the scale followed from {words} of a block, not from the maximum of |x|: that of equal numbers is 0",
             )
     return None
-
-
-def _lay_range(x: Floats, divisor: int) -> Floats:
-    """Blocks of one number, the range of others; ranges beyond float32 are left out."""
-    found = np.zeros_like(x)
-    with np.errstate(over="ignore"):
-        spread = (x.max(axis=1) - x.min(axis=1)) / np.float32(divisor)
-    found[:, 0] = np.where(np.isfinite(spread), spread, 0)
-    return found
 
 
 def lanes_looked_at(seen: Seen) -> Found | None:

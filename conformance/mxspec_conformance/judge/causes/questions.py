@@ -14,6 +14,7 @@ from mxspec_conformance.judge.causes.calls import (
     are_right_alone,
     find_chance,
     find_nan_state,
+    find_other_blocks,
     find_own_tensor_scale,
     find_tiles,
 )
@@ -75,6 +76,7 @@ QUESTIONS = (
     Question(order.misread_layout, (Need.ROWS,)),
     Question(order.transposed_scales, (Need.CASES,)),
     Question(inputs.flushed_subnormals, (Need.ROWS,)),
+    Question(inputs.narrow_inputs, (Need.ROWS,)),
     Question(inputs.misread_tensor_scale, (Need.ROWS, Need.TENSOR_SCALES)),
     Question(maximum.range_as_maximum, (Need.ROWS,)),
     Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
@@ -106,6 +108,8 @@ QUESTIONS = (
 _COVERED_BY: Mapping[KnownCause, Set[KnownCause]] = {
     KnownCause.RECIPROCAL: OF_ELEMENTS,
     KnownCause.SCALE_RULE: {KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_OFFSET, KnownCause.SCALE_BIAS, KnownCause.RANGE_AS_MAXIMUM},
+    KnownCause.NARROW_MAXIMUM: {KnownCause.NARROW_INPUT, KnownCause.SCALE_NEAREST_LOG2},
+    KnownCause.NARROW_QUOTIENT: {KnownCause.NARROW_INPUT},
     KnownCause.SCALE_OFFSET: {KnownCause.RANGE_AS_MAXIMUM},
     KnownCause.SCALE_BIAS: {KnownCause.RANGE_AS_MAXIMUM},
 }
@@ -156,7 +160,9 @@ def find_causes(observations: Observations, profile: Profile, again: Answered | 
     if changing or (changing := find_own_tensor_scale(session, observations.fmt)):
         return [changing]
     seen = Seen.of(observations, profile)
-    in_calls = None if again is None else find_nan_state(session, seen, again) or find_tiles(session, seen, again)
+    in_calls = None
+    if again is not None:
+        in_calls = find_nan_state(session, seen, again) or find_tiles(session, seen, again) or find_other_blocks(session, seen)
     if in_calls:
         return [in_calls]
     found = _ask(seen, QUESTIONS)

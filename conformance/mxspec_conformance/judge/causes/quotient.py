@@ -24,6 +24,7 @@ from mxspec_conformance.judge.causes.narrowing import FP8_DTYPES, NARROW_DTYPES,
 from mxspec_conformance.judge.causes.seen import Seen
 from mxspec_conformance.judge.conversions import DISTANCES, find_nearest
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
+from mxspec_conformance.targets.fake import reserved_end
 from mxspec_vectors.cases import Codes
 from mxspec_vectors.tensor_scales import bind_profile
 
@@ -85,9 +86,9 @@ def own_overflow(seen: Seen) -> Found | None:
 
 def reserved_exponent(seen: Seen) -> Found | None:
     """Whether the largest exponent holds no numbers, in a format in which it does."""
-    element = seen.fmt.element
+    element, largest = seen.fmt.element, reserved_end(seen.fmt.element)
     first = element.max_code >> element.mantissa_bits << element.mantissa_bits
-    if element.inf_code is not None:
+    if largest is None:
         return None
     for instead in (first - 1, first):
         every = np.arange(256)
@@ -96,7 +97,6 @@ def reserved_exponent(seen: Seen) -> Found | None:
             np.uint8
         )
         if seen.explains_codes(table[d.encode()] for d in seen.divided):
-            largest = float(element.magnitude(first - 1))
             return Found(
                 KnownCause.TOP_RESERVED,
                 f"elements end at {largest:g}: the largest exponent is reserved for infinity and NaN, as in IEEE 754",

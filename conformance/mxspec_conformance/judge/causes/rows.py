@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mxspec.acceptance import flag_nan, fold_zeros
+from mxspec.elements import decode_codes, decode_table
 from mxspec.formats import BlockFormat, ElementFormat
 from mxspec.profiles.schema import Profile
 from mxspec_conformance.judge.invariance.answered import ORDINARY
@@ -35,14 +36,25 @@ class Rows:
     want_scales: Codes
     want_codes: Codes
     tensor: TensorScales | None
+    #: Whether the target returns values, of which other scales and codes may be the same.
+    of_values: bool = False
 
     def agree(self, scales: Codes, codes: Codes, fmt: BlockFormat) -> npt.NDArray[np.bool_]:
-        """Blocks [n] that were answered with these bits; the signs of zero and NaN do not count, nor the scale of zeros."""
+        """Blocks [n] that were answered with these bits, or values; the signs of zero and NaN do not count, nor the scale of zeros."""
+        if self.of_values:
+            given, returned = (_decode(s, c, fmt) for s, c in ((scales, codes), (self.scales, self.codes)))
+            agreed: npt.NDArray[np.bool_] = ((given == returned) | (np.isnan(given) & np.isnan(returned))).all(axis=1)
+            return agreed
         fold = _fold_signs(fmt.element)
         same = (fold[codes] == fold[self.codes]).all(axis=1)
         empty = ~fold[self.codes].any(axis=1)
         result: npt.NDArray[np.bool_] = same & ((scales == self.scales) | (empty & (self.scales < 0xFF)))
         return result
+
+
+def _decode(scales: Codes, codes: Codes, fmt: BlockFormat) -> npt.NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        return decode_table(fmt.element)[codes] * decode_codes(scales, fmt.scale).astype(np.float64)[:, None]
 
 
 def put(codes: Codes, where: npt.NDArray[np.bool_], other: Codes) -> Codes:
@@ -61,7 +73,9 @@ def _fold_signs(element: ElementFormat) -> Codes:
     return fold
 
 
-def collect_rows(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, dtype: str, bounds: Bounds) -> Iterator[Rows]:
+def collect_rows(
+    seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, dtype: str, bounds: Bounds, *, of_values: bool = False
+) -> Iterator[Rows]:
     """The ordinary blocks of a dtype that were answered with codes of the format, one `Rows` for each tensor scale.
 
     bounds: blocks whose scale lies at one of these are left out.
@@ -84,4 +98,5 @@ def collect_rows(seen: Sequence[Observed], fmt: BlockFormat, profile: Profile, d
             want_scales=np.concatenate([a.scale.reshape(-1) for a in legal]),
             want_codes=np.stack([a.codes.reshape(-1) for a in legal]),
             tensor=tensor,
+            of_values=of_values,
         )

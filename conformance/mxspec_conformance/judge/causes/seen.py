@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import mxspec
 from mxspec.formats import BlockFormat
-from mxspec.profiles.schema import Profile
+from mxspec.profiles.schema import Kind, Profile
 from mxspec_conformance.judge.causes.comparing import Compared, is_cause
 from mxspec_conformance.judge.causes.dividing import Divided, divide
 from mxspec_conformance.judge.causes.rows import Rows, collect_rows
@@ -52,6 +52,8 @@ class Seen:
     kind: str
     #: The layout in which codes are returned.
     layout: str
+    #: Whether it returns values alone, of which codes and scales were found.
+    of_values: bool
     #: Floors and ceilings of the scale; rows and maxima beyond are left out, so that what else is wrong can be seen.
     bounds: Bounds
 
@@ -61,9 +63,10 @@ class Seen:
         fmt, capabilities, answered = observations.fmt, observations.session.capabilities, observations.answered
         dtypes = capabilities.dtypes
         bounds = find_bounds(observations.scales, fmt, profile)
-        rows = tuple(collect_rows(answered, fmt, profile, dtypes[0], bounds))
+        of_values = capabilities.fake and not capabilities.scales
+        rows = tuple(collect_rows(answered, fmt, profile, dtypes[0], bounds, of_values=of_values))
         layout = capabilities.layout_of(fmt.name)
-        return cls(fmt, profile, dtypes, answered, observations.scales, rows, capabilities.tensor_scale, layout, bounds)
+        return cls(fmt, profile, dtypes, answered, observations.scales, rows, capabilities.tensor_scale, layout, of_values, bounds)
 
     @cached_property
     def divided(self) -> Sequence[Divided]:
@@ -72,7 +75,16 @@ class Seen:
 
     def rows_of(self, profile: Profile) -> Sequence[Rows]:
         """The same blocks next to the answers of another profile."""
-        return self.rows if profile is self.profile else tuple(collect_rows(self.answered, self.fmt, profile, self.dtypes[0], self.bounds))
+        if profile is self.profile:
+            return self.rows
+        return tuple(collect_rows(self.answered, self.fmt, profile, self.dtypes[0], self.bounds, of_values=self.of_values))
+
+    def by_others(self) -> Iterator[Seen]:
+        """The same next to the answers of each normative profile, first the one that it is judged by."""
+        yield self
+        for profile in mxspec.list_profiles(self.fmt, kind=Kind.NORMATIVE):
+            if profile is not self.profile:
+                yield replace(self, profile=profile, rows=self.rows_of(profile))
 
     def maxima(self, profile: Profile, ends: tuple[int, int] = _ORDINARY_MAXIMA) -> Iterator[Maxima]:
         """The maxima between ends, the ordinary ones, for which a scale was returned and a profile says one."""

@@ -21,6 +21,7 @@ from mxspec_conformance.judge.causes.known import Found, KnownCause
 from mxspec_conformance.judge.causes.rows import Rows
 from mxspec_conformance.judge.causes.seen import Maxima, Seen
 from mxspec_conformance.judge.explanation import LEAF_NAMES, ROUNDING_TEXT
+from mxspec_conformance.targets.fake import reserved_end
 from mxspec_vectors.tensor_scales import bind_profile
 
 
@@ -156,7 +157,8 @@ _STEPS = {ScaleStep.LOG2F_FLOOR: "floor(log2f v)", ScaleStep.LOG2F_CEIL: "ceil(l
 def _list_rules(fmt: BlockFormat) -> Iterator[tuple[str, ScaleRule, float]]:
     """Scale rules in words: values as they are computed, and what becomes of one; how inexact that is, relatively."""
     names = LEAF_NAMES | {"M": f"{float(fmt.element.max_value):g}", "top": f"2^{fmt.element.emax}"}
-    for value in _OF_TENSORS if not fmt.is_mx else _OF_MAXIMA:
+    end = reserved_end(fmt.element)
+    for value in _OF_TENSORS if not fmt.is_mx else (*_OF_MAXIMA, *([] if end is None else [f32.div(AMAX, const(end))])):
         words = put_in_words(value, names)
         for step, text in _STEPS.items() if fmt.is_mx else ():
             yield f"{text}, v = {words}", ScaleRule(value=value, step=step), 0
