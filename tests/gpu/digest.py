@@ -9,6 +9,7 @@ import ast
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 from tests.gpu.arithmetic import LEVELS, level_id, rules_of
 
@@ -74,12 +75,12 @@ def _code_of_kernel(text: str) -> str:
     return " ".join(re.sub(r"//[^\n]*", "", text).split())
 
 
-def digest_sources() -> dict[str, str]:
-    """What -> digest."""
+def digest_sources() -> dict[str, Any]:
+    """What -> digest; of the rules, that of each level."""
     kernels = {f.name: _code_of_kernel(f.read_text("utf-8")) for f in (PACKAGE / "kernels").iterdir() if f.suffix in (".cu", ".cuh")}
     parts = {
         name: {f: kernels.pop(f) for f in files} | {m: _code_of_module((PACKAGE / f"{m}.py").read_text("utf-8")) for m in modules}
         for name, (files, modules, _) in (GROUPS | {"modules": ((), MODULES, ())}).items()
     }
-    rules = {level_id(level): _code_of_kernel(rules_of(level).text) for level in LEVELS}
-    return {name: _digest(part) for name, part in (parts | {"kernels": kernels, "rules": rules}).items()}
+    rules = {level_id(level): _digest({"rules": _code_of_kernel(rules_of(level).text)}) for level in LEVELS}
+    return {**{name: _digest(part) for name, part in (parts | {"kernels": kernels}).items()}, "rules": rules}
