@@ -73,13 +73,14 @@ def chosen_blocks(fmt: str, size: int) -> Sequence[Block]:
 @lru_cache(maxsize=2)
 def _order_groups(fmt: str) -> list[str]:
     """Blocks of FP8 in groups, which has no mutants of its own: chosen by the mistakes that cases are flagged with, and by pairs of rules that differ."""
-    wanted = list(list_flags(fmt).values()) * 3  # pairs are many
-    told: dict[tuple[str, str], set[str]] = {}
+    flags = list(list_flags(fmt).values())
+    apart: dict[tuple[str, str], set[str]] = {}
     for block in list_blocks(fmt):
         for (one, _), (other, _) in combinations(block["a"], 2):
             for pair in product(one, other):
-                told.setdefault(pair, set()).add(block["i"])
-    return order_blocks([*wanted, *told.values()], SIZES[-1])
+                apart.setdefault(pair, set()).add(block["i"])
+    # Mistakes weigh as much as pairs of rules, of which each new rule brings many.
+    return order_blocks([*flags * -(-len(apart) // len(flags)), *apart.values()], SIZES[-1])
 
 
 def say_limits(formats: Iterable[str], size: int, *, calls: bool) -> str:
