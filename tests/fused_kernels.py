@@ -312,6 +312,7 @@ WRONG = (
     Variant("sigmoid by tanh.approx, vllm#24833", "silu_mul", {
         "activation": lambda x, k: x * (F32(0.5) + F32(0.5) * rough(11)(np.tanh(x / 2)))}),
     Variant("sigmoid by tanh, float32", "silu_mul", {"activation": lambda x, k: x * (F32(0.5) + F32(0.5) * tanh(x / 2))}, "float32"),
+    Variant("one for a gate of zero", "silu_mul", {"activation": lambda x, k: np.where(x == 0, F32(1), silu(x, k))}),
     Variant("hard sigmoid", "silu_mul", {"activation": lambda x, k: x * np.clip(x / 6 + F32(0.5), 0, 1)}),
     Variant("GELU for SiLU", "silu_mul", {"activation": gelu_tanh}),
     Variant("exp in bfloat16", "silu_mul", {"exp": lambda v: to(BF16)(exp(v))}),

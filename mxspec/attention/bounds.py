@@ -12,7 +12,9 @@ off by |m c| 2^-24 < |m| 2^-23 in the exponent, in a weight and not in l where o
 
 *Others.* A weight is exp(z - m) (1 + a) + b: |a| <= the half unit of its dtype and 2^-12 for exp, |b| <= half of its smallest
 number, of l where weights are divided by l first. A logit is off by (|z| + |m|) 2^-9, as queries may be multiplied by scale and
-log2(e) in 16 bits. The quotient of the intervals of sum and l encloses the output, with 2^-10 of the sum of magnitudes for what
+log2(e) in 16 bits. Where all numbers of a query are one number times powers of two, and all keys are so, each such rounding changes
+all of them alike: three of them change z - m by less than 2^-7 of it, and sums in float32, or in accumulators of 13 bits or more, are
+off by 2^-12 of the sums of magnitudes. The quotient of the intervals of sum and l encloses the output, with 2^-10 of the sum of magnitudes for what
 accumulators of 13 bits or more lose. The largest weight is 1, which every dtype has, so that l >= 1 - 2^-11.
 
 Outputs are rounded to nearest; that is monotone, so that an output is right exactly if it lies between the rounded ends.
@@ -60,6 +62,13 @@ class Bounds:
         return right
 
 
+def _are_alike(x: Doubles, axes: tuple[int, ...]) -> Flags:
+    """Whether numbers along some axes are zeros, and one number times powers of two; these axes have one item."""
+    fractions = np.frexp(np.abs(x))[0]
+    alike: Flags = np.where(x == 0, 1, fractions).min(axes, keepdims=True) >= fractions.max(axes, keepdims=True)
+    return alike
+
+
 def bound_outputs(call: Call) -> Bounds:
     """The outputs of a call that are right. Rows that a query does not see may hold anything."""
     shape = (call.q.shape[0], call.q.shape[1], call.spec.v.columns(call.v.shape[-1]))
@@ -82,6 +91,9 @@ def bound_outputs(call: Call) -> Bounds:
         ends = [mean - slack, mean + slack]
         if not (sure | none).all():
             off, (unit, least) = (np.abs(np.where(seen, z, 0)) + np.abs(most)) * 2.0**-9, _ROUNDED[call.spec.coarsest]
+            sums = 2.0**-11 * np.matmul(np.abs(part.q), np.abs(part.k)).max(-1, keepdims=True)  # of a key and of the largest one
+            alike = _are_alike(part.q, (-1,)) & _are_alike(part.k, (-2, -1))
+            off = np.where(alike, np.minimum(off, np.where(seen, -gap, 0) * 2.0**-7 + sums), off)
             up, down = np.exp(np.minimum(gap + off, 0)), np.exp(gap - off)
             b = least * up.sum(-1, keepdims=True)
             up = np.where(gap + off < -GONE, 0, up * (1 + unit + 2.0**-12) + b)

@@ -50,6 +50,9 @@ class Sequence:
     """The part of a call that is about one sequence."""
 
     queries: slice
+    #: Queries times what multiplies logits [heads, queries, d], and keys [heads, d, keys].
+    q: Doubles
+    k: Doubles
     #: [heads, queries, keys]; what is not seen is -inf.
     logits: Doubles
     #: [keys, heads of K and V, d].
@@ -81,9 +84,10 @@ def list_sequences(call: Call) -> Iterator[Sequence]:
         k, v = decode_rows(k_rows, spec.k, call.k_scale), decode_rows(v_rows, spec.v, call.v_scale)
         heads, shared = q.shape[1], k.shape[1]
         groups = np.arange(heads) % shared if call.by_modulo else np.arange(heads) // (heads // shared)
-        logits = scale * np.matmul(q[where].transpose(1, 0, 2), k.transpose(1, 2, 0)[groups])
+        queries, keys = q[where].transpose(1, 0, 2), k.transpose(1, 2, 0)[groups]
+        logits = scale * np.matmul(queries, keys)
         seen = find_visible(q[where].shape[0], len(k), causal=call.causal, top_left=spec.top_left, window=call.window, late=call.late)
-        yield Sequence(where, np.where(seen, logits, -np.inf), v, groups)
+        yield Sequence(where, scale * queries, keys, np.where(seen, logits, -np.inf), v, groups)
 
 
 def attend(call: Call) -> Doubles:

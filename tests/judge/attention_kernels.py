@@ -402,4 +402,9 @@ WRONG = [
     Variation("a tile of queries sees 512 keys of its context", _see(
         lambda s, q, k, c, w: Kernel.see(s, q, k, c, w) & ~((q > 64) & c & (np.arange(k) >= 512) & (np.arange(k) < k - q))
     )),
+    Variation("windows of more than 512 have a key more", _see(lambda s, q, k, c, w: Kernel.see(s, q, k, c, w and w + (w > 512)))),
+    Variation("of more than 4096 pages the first", {"gather": lambda s, c, p, n: Kernel.gather(s, c, np.where(np.arange(len(p)) < 4096, p, p[0]), n)}),
+    Variation("256 sequences, over and over", {"table": lambda s, t, n: t[n % 256]}),
+    Variation("q_scale is left out of more than six heads", {"decode_q": lambda s, q, f, x: Kernel.decode_q(s, q, f, x if q.shape[1] <= 6 else 1.0)}, "fp8_e4m3 @ fp8_e4m3"),
+    Variation("logits in bfloat16", {"logits": lambda s, q, k, x: Kernel.logits(s, q, k, x).astype(ml_dtypes.bfloat16).astype(np.float32)}),
 ]  # fmt: skip

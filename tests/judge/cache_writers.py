@@ -183,6 +183,8 @@ WRONG_WRITERS = [
     Writer("scales are left out", {"divide": lambda s, x, scale: x}, note="as if given scales were left out"),
     Writer("codes are truncated", {"clamp": lambda s, x: (np.clip(x, -448, 448).view(np.uint32) & np.uint32(0xFFF00000)).view(np.float32)}),
     Writer("overflow is NaN", {"clamp": lambda s, x: x}),
+    Writer("NaN is zero", {"clamp": lambda s, x: np.nan_to_num(np.clip(x, -448, 448))}),
+    Writer("the token behind a first one without a slot is lost", _at(lambda slots, page, pages: np.where((np.arange(len(slots)) < 2) & (slots[:1] < 0), -1, slots))),
     Writer("overflow is 240", {"clamp": lambda s, x: np.clip(x, -240, 240)}),
     Writer("the last byte is written", {"put": _and_behind}),
     Writer("a page is cleared first", {"put": _whole_page}),

@@ -351,6 +351,16 @@ def halves_alike(matrix: np.ndarray[Any, Any]) -> bool:
     return len(first) > 3 and first.shape == second.shape and bool((first == second).all()) and bool((first[0] != first[-1]).any())
 
 
+#: Columns -> rows of the last call with as many.
+LAST: dict[int, int] = {}
+
+
+def halves(rows: int, k: int) -> bool:
+    """Whether a call has half as many rows as the last one with as many columns."""
+    before, LAST[k] = LAST.get(k, 0), rows
+    return before == 2 * rows > 64
+
+
 #: What a call is like that is wrong, by size and by content.
 SIZES: dict[str, Callable[[tuple[Any, ...]], bool]] = {
     "257 rows": lambda args: rows_of(args) == 257,
@@ -364,6 +374,7 @@ SHAPES: dict[str, Callable[[int, int], bool]] = {
     "k of 384": lambda rows, k: k == 384,
     "k above 4096": lambda rows, k: k > 4096,
     "one long row": lambda rows, k: rows == 1 and k > 512,
+    "half as many rows as the last call with as many columns": halves,
     "several tiles of rows and groups": lambda rows, k: rows > 64 and k >= 512,
     "as many rows as numbers": lambda rows, k: rows == k,
     "a million numbers": lambda rows, k: rows * k > 1 << 20,

@@ -285,6 +285,12 @@ def by_value(x: Array, fmt: str, seed: int) -> Answer:
     return rounded(x, fmt, mix(x.view(np.uint32).astype(np.uint64) + np.uint64(seed << 40)), carry, 32)
 
 
+def by_row(x: Array, fmt: str, seed: int) -> Answer:
+    """Random words made of the numbers of a row and the seed."""
+    rows = mix(x.view(np.uint32).astype(np.uint64) + (positions(x.shape) % x.shape[1] << np.uint64(34))).astype(np.uint64).sum(axis=1)
+    return rounded(x, fmt, mix(rows[:, None] + (positions(x.shape) % x.shape[1] << np.uint64(36)) + np.uint64(seed << 50)), carry, 32)
+
+
 def without_last_lane(x: Array, fmt: str, seed: int) -> Answer:
     words = philox(x.shape, seed)
     words[:, -1] = 0
@@ -330,6 +336,7 @@ BUGS = {
     "a word and its complement": Bug(by(antithetic), {"independence"}),
     "a congruential generator of eight bits": Bug(by(congruential), {"independence"}, COUNTED),
     "words of the number itself, triton#9693": Bug(by_value, {"independence", "probability"}, COUNTED),
+    "words of the row's numbers": Bug(by_row, {"independence"}),
     "a seed that is added to the position, torchao#3384": Bug(by(lambda s, n: mix(positions(s) + np.uint64(n))), {"seed"}),
     "a seed that is not looked at": Bug(by(ignores_seed), {"seed"}),
     "a clock": Bug(by(lambda s, n: philox(s, next(CLOCK))), {"seed"}),

@@ -176,6 +176,7 @@ _OF_CACHES = {
     "place": "each token lies in the page and place of its slot",
     "padding": "what no slot names stays as it is",
     "overflow": "magnitudes beyond the largest number are clamped to it",
+    "nan": "a NaN stays one in FP8 under a given scale, and in plain numbers",
     "tensor-scale": "K and V have each its own given scale",
     "block-scale": "each block or token has its own scale",
     "tail": "each sequence has as many keys as its length says",

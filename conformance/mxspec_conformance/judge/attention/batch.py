@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mxspec.attention import CacheSpec, Call, Scaling
 from mxspec.attention.caches import view_rows, write_rows
 from mxspec.elements import encode
-from mxspec_conformance.judge.attention.writing import BITS, KAPPA, LOG_KAPPA, draw_rows, lose_rows, write_exactly
+from mxspec_conformance.judge.attention.writing import KAPPA, LAST, LOG_KAPPA, draw_rows, lose_rows, write_exactly
 
 Array = npt.NDArray[Any]
 #: (queries of a sequence, its keys) -> the place at which each query looks, [queries, heads].
@@ -109,6 +109,8 @@ class Batch:
         fraction, exponent = math.frexp(self.margin / factor)
         power = math.ldexp(1, exponent - (fraction == 0.5))
         assert self.spec.q is not None
+        # Numbers of one and less, so that without what multiplies their codes logits differ by little.
+        units, power = units / self.step, power * self.step
         if self.spec.q.scaling is Scaling.NONE:
             return (units * power).astype(self.spec.q.dtype), None
         return encode(units.astype(np.float32), self.spec.q.element), power
@@ -124,14 +126,14 @@ def aim_from_end(heads: int) -> Aim:
     return lambda queries, keys: np.tile(keys - 1 - np.arange(heads) * keys // heads, (queries, 1))
 
 
-def aim_at_edge(spec: CacheSpec, heads: int, *, causal: bool, window: int | None, first: bool) -> Aim:
-    """The last key that a query sees, or the first."""
+def aim_at_edge(spec: CacheSpec, heads: int, *, causal: bool, window: int | None, first: bool, begin: int = 0) -> Aim:
+    """The last key that a query sees, or the first, counted from where places begin."""
 
     def aim(queries: int, keys: int) -> Array:
         own = np.arange(queries) + (0 if spec.top_left else keys - queries)
         last = np.minimum(own, keys - 1) if causal else np.full(queries, keys - 1)
         place = np.maximum(own - window + 1, 0) if first and window is not None else np.zeros(queries, int) if first else last
-        return np.repeat(np.clip(place, 0, (1 << BITS) - 1)[:, None], heads, 1)
+        return np.repeat(np.clip(place - begin, 0, LAST)[:, None], heads, 1)
 
     return aim
 

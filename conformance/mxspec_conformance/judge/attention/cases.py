@@ -25,8 +25,10 @@ SOME = np.concatenate([np.arange(70)[np.arange(70) % 7 % 3 != 1][:48], np.arange
 FAR, FARTHER = (np.concatenate([SOME[:48], np.arange(first, first + 64, 4)]) for first in (600, 8000))
 #: Keys, queries and windows of more than one or two tiles of 128; the keys of a decode that is split.
 LONG, LONG_QUERIES, LONG_WINDOWS, SPLIT = (300, 450), (140, 33), (64, 129), (530, 300, 1100)
-#: More sequences than 128 threads; keys of 32 splits of 256 or of 64 and more, of whole splits, and one more.
-MANY, FARTHEST = tuple(1 + n * 7 % 40 for n in range(140)), (8192, 2100, 768, 512, 257, 256)
+#: Windows of more keys than places have bits for, and the keys of sequences with them; pages of one key that are more than 4096.
+WIDE_WINDOWS, WIDE, MANY_PAGES = (513, 1024), 1500, (4200, 2100)
+#: More sequences than 256 threads; keys of 32 splits of 256 or of 64 and more, of whole splits, and one more.
+MANY, FARTHEST = tuple(1 + n * 7 % 40 for n in range(270)), (8192, 2100, 768, 512, 257, 256)
 #: Sizes of windows: its own key, a part of a page, a page of 16 and one more, more than there are.
 WINDOWS = (1, 7, 16, 17, 300)
 #: Scales given for K, Q's logits and V: a kernel that leaves one out sees logits of neighbours that do not differ by much.
@@ -91,24 +93,20 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     few = [-(-n // 6) for n in LENGTHS]
     yield "position", "every key", replace(base, queries=few)
     for heads, shared in ((4, 4), (8, 1), (16, 2), (12, 12), (1, 1)):
-        yield (
-            "position",
-            f"{heads} heads, {shared} of K",
-            replace(base, queries=[3] * 5, heads=heads, shared=shared, aim=aim_everywhere(heads, 2)),
-        )
+        mine = replace(base, queries=[3] * 5, heads=heads, shared=shared, aim=aim_everywhere(heads, 2))
+        yield "position", f"{heads} heads, {shared} of K", mine
     yield "position", "one query each", replace(base, queries=[1] * 5)
     yield "position", "sequences of one length", replace(base, lengths=[48] * 6, queries=[1] * 6)
     yield "position", "more keys than a split", replace(base, lengths=SPLIT, queries=[1, 7, 23], aim=aim_everywhere(6, 4, 71))
     few_pages = base.page == 16 or base.page not in PAGES  # of the sizes that are tried, one
+    last = replace(base, heads=4, shared=1, aim=aim_from_end(4))
     if few_pages:
         pairs = aim_everywhere(2, 1)
         yield "position", "many sequences", replace(base, lengths=MANY, queries=[1] * len(MANY), heads=2, shared=1, aim=pairs)
         yield "position", "sequences without queries among others", replace(base, queries=[0, 3, 0, 0, 2])
-        yield (
-            "position",
-            "the farthest keys",
-            replace(base, lengths=FARTHEST, queries=[1] * len(FARTHEST), heads=4, shared=1, aim=aim_from_end(4)),
-        )
+        yield "position", "the farthest keys", replace(last, lengths=FARTHEST, queries=[1] * len(FARTHEST))
+    elif base.page == 1:
+        yield "position", "the last of thousands of pages", replace(last, lengths=MANY_PAGES, queries=[1, 1])
     if not spec.ragged:
         begun = [2 * base.page + more for more in (5, 1, base.page, 2 * base.page)]
         yield "position", "pages that sequences share", replace(base, lengths=begun, queries=[4] * 4, prefix=2)
@@ -135,6 +133,9 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     near = replace(linear, margin=NEAR, lengths=(2, 3, 5, 8, 4), queries=[2] * 5, aim=aim_at(0, 6))
     yield "interval", "weights of neighbours", near
     yield "interval", "weights of neighbours, scale", replace(near, options={"scale": SCALE})
+    far = replace(near, point=partial(count_to, sign=1, more=256))
+    for scale, words in (({}, ""), ({"scale": SCALE}, ", scale")):
+        yield "interval", f"weights of neighbours, logits beyond 128{words}", replace(far, options=scale)
     yield "interval", "the last key, scale", _edge(replace(linear, options={"scale": SCALE}), [1, 5, 2, 3, 1])
     for options in given:
         words = ", ".join(options)
@@ -155,6 +156,10 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
     for window, first in product(LONG_WINDOWS, (True, False)):
         words = f"causal, {'first' if first else 'last'} of a window of {window}, more keys than a tile"
         yield "mask", words, _edge(long, LONG_QUERIES, causal=True, window=window, first=first)
+    for window in WIDE_WINDOWS if few_pages and not spec.top_left else ():
+        wide = replace(long, lengths=[WIDE] * 2)
+        words = f"causal, first of a window of {window}, one query and three"
+        yield "mask", words, _edge(wide, [1, 3], causal=True, window=window, first=True, begin=WIDE - window - 256)
     yield "mask", "causal, the mean of what is seen", replace(
         linear, lengths=(8, 4), queries=[8, 3], point=_look_nowhere, aim=aim_at(0, 6), whole=True, options={"causal": True}
     )  # fmt: skip
@@ -168,13 +173,14 @@ def _list_batches(spec: CacheSpec, offered: Capabilities, base: Batch) -> Iterat
 
 
 def _edge(
-    batch: Batch, queries: Sequence[int], *, causal: bool = False, window: int | None = None, first: bool = False
+    batch: Batch, queries: Sequence[int], *, causal: bool = False, window: int | None = None, first: bool = False, begin: int = 0
 ) -> Batch:  # fmt: skip
-    """Each query looks at the last key that it sees, or at the first; what lies beyond that would win."""
+    """Each query looks at the last key that it sees, or at the first; what lies beyond that, from `begin` on, would win."""
     options: dict[str, Any] = dict(batch.options) | ({"causal": True} if causal else {}) | ({} if window is None else {"window": window})
     point = partial(count_to, sign=-1) if first else batch.point
-    aim = aim_at_edge(batch.spec, batch.heads, causal=causal, window=window, first=first)
-    return replace(batch, queries=queries, point=point, aim=aim, options=options)
+    aim = aim_at_edge(batch.spec, batch.heads, causal=causal, window=window, first=first, begin=begin)
+    spell = partial(spell_places, first=begin) if begin else batch.spell
+    return replace(batch, queries=queries, spell=spell, point=point, aim=aim, options=options)
 
 
 def _spell_alike(some: Any, places: Any, d: int) -> Any:

@@ -28,7 +28,9 @@ def judge_attention(session: TargetSession, text: str, wanted: Wanted) -> list[R
     """The requirements of one form of attention."""
     spec = parse_attention(text)
     scorecard = Scorecard(OPERATION, spec.name, wanted)
-    called = [(case, _ask(session, case)) for case in list_cases(spec, session.capabilities) if keeps(OPERATION, spec.name, case.label)]
+    called = [
+        (case, ask(session, OPERATION, case)) for case in list_cases(spec, session.capabilities) if keeps(OPERATION, spec.name, case.label)
+    ]
     # A kernel may have pages of some sizes: of those that it takes, every call is answered.
     taken = {_page(case.call) for case, answer in called if not isinstance(answer, NoAnswer)}
     named: dict[str, frozenset[Explanation]] = {}
@@ -50,10 +52,10 @@ def judge_attention(session: TargetSession, text: str, wanted: Wanted) -> list[R
     return list(judge_tallies(scorecard, MISTAKES))
 
 
-def _ask(session: TargetSession, case: AttentionCase) -> Any:
-    """The outputs, which no later call changes, or why there are none."""
-    answer = run_once(partial(session.call, OPERATION, *case.arguments, **case.options))
-    return answer if isinstance(answer, NoAnswer) else np.array(answer)
+def ask(session: TargetSession, function: str, case: Any) -> Any:
+    """The output, or all of them, which no later call changes; or why there is none."""
+    answer = run_once(partial(session.call, function, *case.arguments, **case.options))
+    return answer if isinstance(answer, NoAnswer) else tuple(map(np.array, answer)) if isinstance(answer, tuple) else np.array(answer)
 
 
 def judge_tallies(scorecard: Scorecard, mistakes: Iterable[str]) -> Iterator[Requirement]:

@@ -21,8 +21,9 @@ Doubles = npt.NDArray[np.float64]
 
 #: The magnitude of numbers of K, and its logarithm.
 KAPPA, LOG_KAPPA = 32.0, 5
-#: Numbers that a key's place has as bits.
+#: Numbers that a key's place has as bits, and the last place.
 BITS = 9
+LAST = (1 << BITS) - 1
 #: Exponents of scales, relative to those under which a code is 1.
 _EXPONENTS = range(-3, 4)
 
@@ -102,8 +103,12 @@ def lose_rows(rows: Array, fmt: RowFormat) -> Array:
     return lost
 
 
-def spell_places(places: Array, d: int) -> Doubles:
-    """Units [..., d] of K, of which `count_to` makes logits that grow by one from key to key: bits of the place, and ones."""
+def spell_places(places: Array, d: int, first: int = 0) -> Doubles:
+    """Units [..., d] of K, of which `count_to` makes logits that grow by one from key to key: bits of the place, and ones.
+
+    first: the place that counts as 0, as do those before it; those behind the last that bits can say are alike.
+    """
+    places = np.clip(places - first, 0, LAST)
     units = np.zeros((*places.shape, d))
     units[..., :BITS] = places[..., None] >> np.arange(BITS) & 1
     units[..., BITS : 2 * BITS + 1] = 1

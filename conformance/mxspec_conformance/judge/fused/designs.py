@@ -30,6 +30,8 @@ _LONG_NORM = 16400
 _CANDIDATES = 1 << 18
 #: How far from a threshold results lie: on it, or where rounding to bfloat16 or to float16 moves them onto it.
 _OFFSETS = (0.0, 0.0, 0.0, 2.0**-10, -(2.0**-10), 2.0**-13, -(2.0**-13))
+#: The cases whose rows fill other calls: of every size, so that eps counts in some, and of zeros.
+POOLED = ("N(0, 1), powers of two", "zeros")
 #: The largest maximum of a designed block.
 _TOP = 20.0
 
@@ -81,7 +83,7 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
     """The calls of a function, the same ones every time."""
     design = Design(function, fmt, dtype)
     yield Case("mixture", "N(0, 1)", design.fill())
-    yield Case("mixture", "N(0, 1), powers of two", design.fill(design.spread(-12, 3), design.spread(-12, 12)))
+    yield Case("mixture", POOLED[0], design.fill(design.spread(-12, 3), design.spread(-12, 12)))
     for columns in (count * fmt.k for count in _NORM_BLOCKS if design.is_norm):
         yield Case("mixture", f"N(0, 1), {columns} columns", Design(function, fmt, dtype, columns).fill())
     if design.is_norm:
@@ -99,7 +101,8 @@ def list_cases(function: FusedFunction, fmt: BlockFormat, dtype: str) -> Iterato
     zeros = design.fill()
     for array in (array for name, array in zeros.items() if name != "weight"):
         array[::4], array[1::4], array[2::4, : design.shape[1] // 2] = 0, -0.0, 0
-    yield Case("zero-block", "zeros", zeros)
+    zeros["x"][3::4, ::3] = 0
+    yield Case("zero-block", POOLED[1], zeros)
     yield Case("position", "the maximum in each place", _place_largest(design))
     for topic, value in (("nan", np.nan), ("inf", np.inf)):
         for name in ("x", "up")[: 1 + function.multiplies]:

@@ -12,7 +12,7 @@ from mxspec.elements import decode_codes, decode_table
 from mxspec.fused.evaluating import evaluate
 from mxspec.fused.functions import EPS, Kind, read_fused
 from mxspec.fused.legality import Legality
-from mxspec_conformance.judge.fused.designs import Design, list_cases
+from mxspec_conformance.judge.fused.designs import POOLED, Design, list_cases
 from mxspec_conformance.judge.fused.standing import SPECIAL, Answer, Standing, Subject, find_standing, name_mistake
 from mxspec_conformance.judge.invariance.answered import call_failure
 from mxspec_conformance.judge.invariance.history import Drawn, Workload, judge_history
@@ -53,7 +53,7 @@ def judge_fused(session: TargetSession, name: str, wanted: Wanted = EVERYTHING) 
             details[dtype] = _enter(standing, answers, scorecard) | ({} if also is None else {"same_bits_as": also.profile.id})
             if standing.wrong and also is None:
                 details[dtype]["as_if"] = name_mistake(standing, answers)
-            pools = [a for topic in ("mixture", "zero-block") for a in [a for a in answers if a.case.topic == topic][:1]]
+            pools = [a for a in answers if a.case.label in POOLED]
             if wanted.calls and pools[0].case.topic == "mixture":
                 _judge_calls(session, standing, pools, scorecard, turn)
     requirements = [judge_tally(t, None, lambda tally: None if tally.show is None else tally.show()) for t in scorecard.tallies.values()]

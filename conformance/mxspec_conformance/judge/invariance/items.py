@@ -100,6 +100,10 @@ def judge_items(work: Workload, items: Items) -> None:
             label = work.prefix + items.name(shape)
             answered = work.enter(work.size, label, partial(items.draw, shape, FIRST + size.salt), quick=quick)
             if answered and size.common and size.elements <= LARGE:  # a kernel may keep what it made for a shape
+                twice = (2 * shape[0], shape[1])
+                if size.quick and not stored and not items.flat and _is_taken(work, items, twice):  # or what is large enough
+                    larger = items.draw(twice, FIRST + size.salt)
+                    run_once(partial(work.session.call, work.function, *larger.arguments, **larger.options))
                 work.enter(work.size, f"{label}, again", partial(items.draw, shape, FIRST + size.salt + 1), quick=quick, again=True)
     if not stored:
         _judge_contents(work, items, budget)
