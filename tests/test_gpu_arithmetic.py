@@ -283,7 +283,7 @@ def test_profiles_of_groups() -> None:
         for profile in ADJACENT[fmt].profiles:
             # Not among the levels that a card has run: the page names it.
             if (profile.id, fmt, False) not in GROUP_LEVELS and profile.id != "sglang-0.5/fp8-128/swiglu":
-                with pytest.raises(UnsupportedProfileError, match=r"log2f-ceil|finds scales by ceil|computes (pow2ceil|/ in the domain b?f16)"):
+                with pytest.raises(UnsupportedProfileError, match="log2f-ceil|by ceil|pow2ceil|the domain b?f16"):
                     generate_rules(profile, block, two_level=False)
                 lacks.append(profile.id)
         assert len(lacks) == {"fp8_e4m3-128-f32": 5, "fp8_e5m2-128-f32": 3, "fp8_e4m3-128": 1}[fmt]
