@@ -76,7 +76,7 @@ def test_what_does_not_load_has_the_same_message_from_a_process(write: Callable[
         ("no/such/file.py", r"no/such/file\.py does not exist; pass a Python file, a module or a known library"),
         ("no_such_module_at_all", "is neither a file, an importable module nor a known library"),
         ("json", "defines none of the functions"),
-        (os.devnull, "is not a regular file|does not exist"),
+        (os.devnull, "is no regular file|does not exist"),
     ],
 )
 def test_what_is_no_target(spec: str, message: str) -> None:
