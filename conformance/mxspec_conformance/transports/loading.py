@@ -63,7 +63,8 @@ def _load_file(path: Path, *, stay: bool) -> Any:
     if path.is_dir():
         raise TargetError(f"{path} is a folder; pass a Python file, a module or a known library")
     if not path.is_file():
-        raise TargetError(f"{path} {'is no regular file' if path.exists() else 'does not exist'}; pass a Python file, module or known library")
+        what = "is no regular file" if path.exists() else "does not exist"
+        raise TargetError(f"{path} {what}; pass a Python file, a module or a known library")
     if path.suffix != ".py":
         raise TargetError(
             f"{path} is none of the files that can be judged: .py (Python), {', '.join(LIBRARY_SUFFIXES)} (shared library), "
