@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from mxspec_conformance.targets.errors import REFUSALS, CallError, FailureKind
 from mxspec_conformance.targets.sessions import FAILURE_WORDS
+from mxspec_conformance.targets.texts import plain_text
 
 T = TypeVar("T")
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 MAX_IN_BATCH = {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 16, FailureKind.GARBAGE: 16}
 #: What no call may end in, whatever its parts are answered with afterwards.
 _NO_REFUSALS = (FailureKind.CRASH, FailureKind.GARBAGE)
+#: What is said of one item as of all of a batch, where it is what the target does with every call.
+_WORDS = (FailureKind.ERROR, FailureKind.BAD_RETURN)
 #: Items that are asked alone where a batch is not offered, before all of it counts as not offered.
 _PROBED = 8
 
@@ -68,7 +71,7 @@ def run_bisected(
     """One answer or `NoAnswer` for each item; a batch that fails is halved until the guilty items stand alone.
 
     So is a batch that the target does not offer, or one item that it does not take would hide what it returns for the others;
-    not where none of a few items alone is offered either.
+    not where none of a few items alone is offered either, or where each of them fails in the words of the batch.
     """
     return _ask_halving(items, call, Counter[FailureKind]() if failures is None else failures, whole=True)
 
@@ -87,6 +90,8 @@ def _ask_halving(
     except CallError as failure:
         counter[failure.kind] += 1
         alone = len(items) == 1 or failure.final
+        if whole and failure.kind in _WORDS and len(items) > 2 * _PROBED and (first := _find_same(failure, items, call)):
+            return [NoAnswer(first.kind, str(first), first.detail, is_defect=first.is_defect, call=first.call)] * len(items)
         if alone or (whole and failure.kind is FailureKind.UNSUPPORTED and not _offers_some(items, call)):
             among = 0 if len(items) == 1 else len(items)
             return [NoAnswer(failure.kind, str(failure), failure.detail, among, is_defect=failure.is_defect, call=failure.call)] * len(
@@ -118,6 +123,21 @@ def _offers_some(items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]
                 continue
         return True
     return False
+
+
+def _find_same(failure: CallError, items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]]) -> CallError | None:
+    """The failure of the first of a few items alone, if each fails in the words of all together; with each its neighbour, as numbers
+    may be positive and negative by turns."""
+    step, first = len(items) // _PROBED, None
+    for item in (*items[::step], *items[1::step]):
+        try:
+            call([item])
+        except CallError as one:
+            first = first or one
+            if one.kind is failure.kind and plain_text(str(one)) == plain_text(str(failure)):
+                continue
+        return None
+    return first
 
 
 def run_once(call: Callable[[], Any]) -> Any:
