@@ -42,6 +42,18 @@ def moved_scales(seen: Seen) -> Found | None:
     return None
 
 
+def constant_scale(seen: Seen) -> Found | None:
+    """Whether all ordinary maxima, which have many scales, have one."""
+    every = list(seen.maxima(seen.profile))
+    returned = {code for m in every for code in m.returned.tolist()}
+    expected = {code for m in every for code in m.expected.tolist()}
+    if len(returned) != 1 or len(expected) < 3:  # two may lie on either side of another rule's step
+        return None
+    (code,) = returned
+    value = float(decode_codes(np.array(code), seen.fmt.scale))
+    return Found(KnownCause.SCALE_CONSTANT, f"every scale is {value:g} (code {code:02x}), whatever the block holds")
+
+
 #: Fractions of maxima whose float32 log2 may be a whole number.
 _JUST_BELOW = 0x7FFFC0
 
