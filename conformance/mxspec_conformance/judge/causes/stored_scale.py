@@ -43,14 +43,12 @@ def moved_scales(seen: Seen) -> Found | None:
 
 
 def constant_scale(seen: Seen) -> Found | None:
-    """Whether all ordinary maxima, which have many scales, have one."""
-    every = list(seen.maxima(seen.profile))
-    returned = {code for m in every for code in m.returned.tolist()}
-    expected = {code for m in every for code in m.expected.tolist()}
-    if len(returned) != 1 or len(expected) < 3:  # two may lie on either side of another rule's step
+    """Whether all ordinary maxima have one scale, where the profile has more than the two next to a step."""
+    maxima = np.hstack([np.zeros((2, 0), np.int64), *([m.returned, m.expected] for m in seen.maxima(seen.profile))])
+    (code, *others), expected = map(np.unique, maxima) if maxima.size else ((0, 0), ())
+    if others or len(expected) < 3:
         return None
-    (code,) = returned
-    value = float(decode_codes(np.array(code), seen.fmt.scale))
+    value = float(decode_codes(code, seen.fmt.scale))
     return Found(KnownCause.SCALE_CONSTANT, f"every scale is {value:g} (code {code:02x}), whatever the block holds")
 
 
