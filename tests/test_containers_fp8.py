@@ -152,9 +152,8 @@ def test_grids_of_float_scales_are_read(form: Form, dtype: str, tmp_path: Path) 
     assert form.scales is not None
     codes, grid = quantize(draw(300, 200), form.grid)
     for shape in {ALL: [(), (1,)], ROW: [(300, 1), (300,)], TILE: [(3, 2)]}[form.grid]:
-        path = write_safetensors(
-            tmp_path / "x.safetensors", stored("a", codes, grid.reshape(shape), form.scales.suffix, dtype, form.mark_text)
-        )
+        parts = stored("a", codes, grid.reshape(shape), form.scales.suffix, dtype, form.mark_text)
+        path = write_safetensors(tmp_path / "x.safetensors", parts)
         checkpoint = open_checkpoint(path)
         assert checkpoint.blocks["a"].form == form
         tensors = dict(deserialize(path.read_bytes()))
@@ -175,9 +174,8 @@ def test_conversions_keep_every_value_or_are_refused(source: Form, target: Form,
     powers = up_to_powers(grid).reshape(() if source.grid == ALL else grid.shape)
     assert source.scales is not None
     dtype = "BF16" if "BF16" in source.scales.dtypes else "F8_E8M0"
-    path = write_safetensors(
-        tmp_path / "x.safetensors", stored("a", codes, powers, source.scales.suffix, dtype, source.mark_text), {"format": "pt"}
-    )
+    parts = stored("a", codes, powers, source.scales.suffix, dtype, source.mark_text)
+    path = write_safetensors(tmp_path / "x.safetensors", parts, {"format": "pt"})
     out, back = tmp_path / "out.safetensors", tmp_path / "back.safetensors"
     if not all(s in (0, t) for s, t in zip(source.grid, target.grid, strict=True)):
         with pytest.raises(ContainerError, match="smaller parts"):

@@ -161,10 +161,8 @@ def test_arguments_by_name_alone_are_refused() -> None:
 
 
 def test_a_library_that_met_no_tensor_scale_is_told_why() -> None:
-    def multiply(codes: Any, scales: Any, fmt: str, tensor_scale: Any = None) -> Any:
-        return codes.astype(np.float32) * tensor_scale
-
-    session = InProcessSession(SimpleNamespace(FORMATS=["nvfp4"], dequantize=multiply), "t.py")
+    target = SimpleNamespace(FORMATS=["nvfp4"], dequantize=lambda c, s, f, tensor_scale=None: c.astype(np.float32) * tensor_scale)
+    session = InProcessSession(target, "t.py")
     given = np.zeros((1, 16), np.uint8), np.zeros((1, 1), np.uint8), "nvfp4"
     assert session.call("dequantize", *given, tensor_scale=1.0).shape == (1, 16)
     with pytest.raises(CallError, match=r"NoneType.*; tensor_scale is None in calls of one level: handle None"):
