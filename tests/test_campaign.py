@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,22 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert outcome.interrupted
     with open_state(path, IDENTITY) as state:
         assert set(state.finished) == {"piece/0", "piece/1", "piece/2"}
+
+
+def test_ctrl_c_keeps_what_is_being_worked_on() -> None:
+    both, interrupted = threading.Barrier(2), threading.Event()
+
+    def work(n: int) -> dict[str, Any]:
+        both.wait(20)
+        return square(n) if n == 0 or interrupted.wait(20) else {}
+
+    def interrupt(*_: Any) -> bool:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(2) as pool, open_state(None, IDENTITY) as state, open_workers(1, pool=pool) as workers:
+        assert run_work_items(pieces(2), work, state, workers, on_result=interrupt).interrupted
+        assert state.finished == {"piece/0": square(0), "piece/1": square(1)}
 
 
 def test_no_piece_begins_after_the_deadline() -> None:

@@ -58,9 +58,12 @@ def quantize(x: Floats, tile: tuple[int, int]) -> tuple[Codes, Floats]:
     return (x / spread(grid, tile, x.shape)).astype(ml_dtypes.float8_e4m3fn).view(np.uint8), grid
 
 
-def stored(base: str, codes: Codes, grid: npt.NDArray[Any], suffix: str = ".weight_scale_inv", dtype: str = "F32") -> Parts:
+def stored(
+    base: str, codes: Codes, grid: npt.NDArray[Any], suffix: str = ".weight_scale_inv", dtype: str = "F32", mark: str | None = None
+) -> Parts:
     raw = grid.astype(DTYPES[dtype])
-    return {f"{base}.weight": ("F8_E4M3", codes.shape, codes.tobytes()), f"{base}{suffix}": (dtype, grid.shape, raw.tobytes())}
+    marked: Parts = {} if mark is None else {f"{base}.comfy_quant": ("U8", (len(mark),), mark.encode())}
+    return {f"{base}.weight": ("F8_E4M3", codes.shape, codes.tobytes()), f"{base}{suffix}": (dtype, grid.shape, raw.tobytes())} | marked
 
 
 def decode(tensors: dict[str, Any], form: Form) -> Floats:
@@ -149,7 +152,8 @@ def test_grids_of_float_scales_are_read(form: Form, dtype: str, tmp_path: Path) 
     assert form.scales is not None
     codes, grid = quantize(draw(300, 200), form.grid)
     for shape in {ALL: [(), (1,)], ROW: [(300, 1), (300,)], TILE: [(3, 2)]}[form.grid]:
-        path = write_safetensors(tmp_path / "x.safetensors", stored("a", codes, grid.reshape(shape), form.scales.suffix, dtype))
+        parts = stored("a", codes, grid.reshape(shape), form.scales.suffix, dtype, form.mark_text)
+        path = write_safetensors(tmp_path / "x.safetensors", parts)
         checkpoint = open_checkpoint(path)
         assert checkpoint.blocks["a"].form == form
         tensors = dict(deserialize(path.read_bytes()))
@@ -170,7 +174,8 @@ def test_conversions_keep_every_value_or_are_refused(source: Form, target: Form,
     powers = up_to_powers(grid).reshape(() if source.grid == ALL else grid.shape)
     assert source.scales is not None
     dtype = "BF16" if "BF16" in source.scales.dtypes else "F8_E8M0"
-    path = write_safetensors(tmp_path / "x.safetensors", stored("a", codes, powers, source.scales.suffix, dtype), {"format": "pt"})
+    parts = stored("a", codes, powers, source.scales.suffix, dtype, source.mark_text)
+    path = write_safetensors(tmp_path / "x.safetensors", parts, {"format": "pt"})
     out, back = tmp_path / "out.safetensors", tmp_path / "back.safetensors"
     if not all(s in (0, t) for s, t in zip(source.grid, target.grid, strict=True)):
         with pytest.raises(ContainerError, match="smaller parts"):

@@ -355,7 +355,7 @@ def _fp8(
     return Form(
         convention=convention, format_name=fmt, codes=Codes(".weight", ("F8_E4M3",), "bytes", _LOGICAL),
         scales=Scales(suffix, dtypes, grid=grid), input_scales=inputs, profile=f"transformers-5.23/fp8-128/{'ue8m0' if power else 'float32'}",
-        fused=False, config=config[0], aliases=config[1:], source=source, **rest,
+        fused=False, config=config[0] if config else None, aliases=config[1:], source=source, **rest,
     )  # fmt: skip
 
 
@@ -389,6 +389,7 @@ FORMS: tuple[Form, ...] = (
     _gguf("nvfp4", blocks=4, profile="modelopt-0.47/nvfp4/dynamic", profile_alone="ggml-0.21/nvfp4"),
     _comfy("nvfp4", "nvfp4", Codes(".weight", ("U8",), "nibble-high"), ("F8_E4M3",), 16),
     _comfy("mxfp8_e4m3", "mxfp8", Codes(".weight", ("F8_E4M3",), "bytes"), ("F8_E8M0", "U8"), 32),
+    _fp8("comfy-kitchen", ".weight_scale", _ALL, inputs=(".input_scale",), mark="float8_e4m3fn", source="Comfy-Org/ComfyUI@7f75cc2b:QUANTIZATION.md", evidence=_READ),
     _mlx("mxfp4", "mxfp4", "nibble-low"),
     _mlx("mxfp8_e4m3", "mxfp8", "bytes"),
     _mlx("nvfp4", "nvfp4", "nibble-low"),
@@ -427,8 +428,7 @@ def list_forms(convention: str | None = None) -> tuple[Form, ...]:
     found = tuple(f for f in FORMS if f.convention == convention)
     if found:
         return found
-    refusal = explain_refusal(convention)
-    if refusal is not None:
+    if (refusal := explain_refusal(convention)) is not None:
         raise ValueError(refusal)
     raise refuse_name(convention, f"unknown convention {convention!r}; known are {', '.join(CONVENTIONS)}", CONVENTIONS)
 

@@ -470,6 +470,7 @@ CAUSES: dict[str, tuple[KnownCause, Callable[[], SimpleNamespace], str]] = {
     ),
     "no sticky bit": (KnownCause.STICKY_LOST, of_blocks(of_quotients(without_sticky), "mxfp4", "mxfp8_e4m3"), "sticky bit is lost"),
     "top exponent reserved": (KnownCause.TOP_RESERVED, of_blocks(of_quotients(ieee_like)), "elements end at 3:"),
+    "scale of one": (KnownCause.SCALE_CONSTANT, of_blocks(of_scales(lambda x, f, scales: np.full_like(scales, 0x7F))), "every scale is 1 (code 7f)"),
     "scale that wraps": (KnownCause.SCALE_WRAPS, of_blocks(of_scales(unclamped)), "wrap: ff, fe for"),
     "nearest in log2": (KnownCause.SCALE_NEAREST_LOG2, of_blocks(of_scales(nearest_in_log2), "mxfp8_e4m3"), "amax / 448 rounded to the nearest power of two in log2"),
     "ties toward minus infinity": (

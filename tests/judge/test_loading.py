@@ -22,6 +22,7 @@ UNLOADABLE: dict[str, tuple[str, str]] = {
     "syntax error": ("def quantize(x, fmt:\n    pass", r", line \d+: .*; the file is not valid Python"),
     "null byte": ("x = 1\0", "(not valid Python|does not import)"),
     "nothing": ("x = 1", "defines none of the functions quantize, quantize_fused, dequantize"),
+    "near names": ("decode = 3\ndef dequantise(c, s, f): pass\ndef quantize_mx(x, f): pass", r"; did you mean dequantize for dequantise, quantize for quantize_mx\?"),
     "not callable": ("FORMATS = ['mxfp4']\nquantize = 3", "defines none of the functions"),
     "no formats": (QUANTIZE, "has no FORMATS; list the block formats it supports: mxfp4, mxfp6"),
     "unknown format": ("FORMATS = ['mxfp5']" + QUANTIZE, "FORMATS names 'mxfp5'; allowed are mxfp4,"),

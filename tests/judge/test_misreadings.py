@@ -45,6 +45,14 @@ def test_one_other_value_and_nothing_is_named() -> None:
     assert name_codes(E8M0, table) == frozenset()
 
 
+@pytest.mark.parametrize("name", ["mxfp4", "mxfp8_e5m2", "nvfp4"])
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "if every number were NaN"), (0.0, "if every number were zero")])
+def test_one_value_for_every_code_is_named(name: str, value: float, words: str) -> None:
+    fmt = get_block(name)
+    assert [e.text for e in name_codes(fmt.element, np.full(fmt.element.code_count, value, np.float32))] == [words]
+    assert [e.text for e in name_table(fmt, np.full(rotated_table(fmt)[0].shape, value, np.float32))] == [words]
+
+
 @pytest.mark.parametrize("name", ["mxfp4", "nvfp4"])
 def test_a_table_of_blocks_names_its_scales(name: str) -> None:
     fmt = get_block(name)

@@ -108,6 +108,24 @@ def test_a_batch_that_crashed_is_not_forgotten(kind: FailureKind, count: int) ->
     assert others == [*range(1, count)]
 
 
+@pytest.mark.parametrize("kind", [FailureKind.ERROR, FailureKind.BAD_RETURN])
+@pytest.mark.parametrize("right", [range(0), range(1, 1000, 2), range(125)])
+def test_what_every_call_fails_with_is_asked_of_a_few(kind: FailureKind, right: range) -> None:
+    """Of a thousand items, where the target fails with all in the same words; each where one of them is answered."""
+    calls = []
+
+    def call(items: Sequence[int]) -> Sequence[int]:
+        calls.append(len(items))
+        if set(right).issuperset(items):
+            return items
+        raise CallError(kind, f"shape ({len(items)},)")
+
+    found = run_bisected(range(1000), call)
+    assert [n for n, answer in enumerate(found) if not isinstance(answer, NoAnswer)] == [*right]
+    assert {(n.kind, n.among, n.message) for n in found if isinstance(n, NoAnswer)} == {(kind, 0, "shape (1,)")}
+    assert (len(calls) < 20) == (not right)
+
+
 @pytest.mark.parametrize("ends", ["os.closerange(3, 5000)", "os._exit(0)"])
 def test_a_process_that_ends_once_does_not_pass(tmp_path: Path, ends: str) -> None:
     """In a batch of cases, each of which the next process answers."""

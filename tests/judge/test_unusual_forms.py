@@ -17,7 +17,7 @@ from mxspec_conformance.results.report import Verdict
 from mxspec_conformance.targets.arrays import arrange_array
 from mxspec_conformance.targets.capabilities import ARRANGEMENTS, MATRIX_ARRANGEMENTS
 from mxspec_conformance.targets.declared import describe_target
-from mxspec_conformance.targets.errors import BadReturn, TargetError
+from mxspec_conformance.targets.errors import BadReturn, CallError, TargetError
 from mxspec_conformance.targets.marshalling import Marshaller
 from mxspec_conformance.transports.in_process import InProcessSession
 
@@ -158,6 +158,15 @@ def test_arguments_by_name_alone_are_refused() -> None:
         return quantize(x, fmt)
 
     assert not describe_target(SimpleNamespace(FORMATS=["mxfp4"], quantize=with_an_option), "t.py").one_level
+
+
+def test_a_library_that_met_no_tensor_scale_is_told_why() -> None:
+    target = SimpleNamespace(FORMATS=["nvfp4"], dequantize=lambda c, s, f, tensor_scale=None: c.astype(np.float32) * tensor_scale)
+    session = InProcessSession(target, "t.py")
+    given = np.zeros((1, 16), np.uint8), np.zeros((1, 1), np.uint8), "nvfp4"
+    assert session.call("dequantize", *given, tensor_scale=1.0).shape == (1, 16)
+    with pytest.raises(CallError, match=r"NoneType.*; tensor_scale is None in calls of one level: handle None"):
+        session.call("dequantize", *given)
 
 
 # Wrong in one kind of memory, or once.

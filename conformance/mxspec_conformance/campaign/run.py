@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,8 +137,10 @@ def run_work_items(
             start()
     except KeyboardInterrupt:
         outcome.interrupted, outcome.stopped = True, "interrupt"
-        for future in running:
-            future.cancel()
+        with suppress(KeyboardInterrupt):  # a second one; what is being worked on is waited for in any case, and kept
+            for future in [future for future in running if not future.cancel()]:
+                if future.exception() is None:
+                    take(running[future], future.result())
     return outcome
 
 

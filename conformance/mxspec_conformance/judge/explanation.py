@@ -128,6 +128,7 @@ class ConversionMistake(StrEnum):
     ADDED_TO_BFLOAT16 = "the scale's exponent were added to the 16 bits of the element as bfloat16, and ran into its sign"
     ADDED_TO_FLOAT32 = "the scale's exponent were added to the 32 bits of the element as float32, and ran into its sign"
     ALL_ZERO = "every number were zero"
+    ALL_NAN = "every number were NaN"
     NOISE_BFLOAT16 = "the random number were rounded to bfloat16, where it may become 1"
     LOG2_FLOOR = "the scale were floor(log2(v)) in float32: one too high just below some powers of two"
     LOG2_CEIL = "the scale were ceil(log2(v)) in float32: one too low just above some powers of two"

@@ -32,14 +32,11 @@ def judge_layout(session: TargetSession, function: str, layout: Layout, wanted: 
     cases = [c for c in file.cases if keeps("layout", layout.name, c.id)] if asked else []
     reads = LAYOUT_FUNCTIONS[function][2]
     drawn: dict[str, Failure] = {}
-
-    def call(batch: Sequence[LayoutCase]) -> list[Any]:
-        return [_call(session, function, layout, case) for case in batch]
-
-    failures = Counter[FailureKind]()
+    failures, sized = Counter[FailureKind](), False
     for case in cases:
         # Each by itself: a target that takes matrices alone says so of one case, not of all.
-        answer = run_bisected([case], call, failures=failures)[0]
+        answer = run_bisected([case], lambda batch: [_call(session, function, layout, case) for case in batch], failures=failures)[0]
+        sized |= answer.kind is not FailureKind.BAD_RETURN if isinstance(answer, NoAnswer) else reads or answer.shape == case.data.shape
         if isinstance(answer, NoAnswer):
             # Matrices are what is asked for; several at once may be refused by any exception that refuses.
             refused = case.topic == "batch" and answer.is_refusal
@@ -49,7 +46,8 @@ def judge_layout(session: TargetSession, function: str, layout: Layout, wanted: 
         else:
             _judge_bytes(layout, case, answer, scorecard, drawn, padding=file.padding_is_specified)
     explanation = common_explanation(scorecard.tallies.values(), lambda e: (e.cause is not Cause.LAYOUT,))
-    judge_layout_calls(session, function, layout, scorecard, reads=reads)
+    if sized or not cases:  # else calls of other sizes are no better
+        judge_layout_calls(session, function, layout, scorecard, reads=reads)
     return [_finish(tally, explanation, drawn) for tally in scorecard.tallies.values()]
 
 

@@ -65,14 +65,20 @@ def _of_floats(fmt: ScalarFormat, right: Table) -> Iterator[tuple[ConversionMist
 
 def name_codes(fmt: ScalarFormat, returned: Values) -> frozenset[Explanation]:
     """The misreadings that give what was returned for every code of a scalar format."""
-    return frozenset(_explain(m) for m, table in list_misreadings(fmt) if _same(as_float32(table), returned))
+    return _name_constant(returned) or frozenset(_explain(m) for m, table in list_misreadings(fmt) if _same(as_float32(table), returned))
+
+
+def _name_constant(returned: Values) -> frozenset[Explanation]:
+    """What gives one value, whatever the code is."""
+    known = ((ConversionMistake.ALL_ZERO, 0.0), (ConversionMistake.ALL_NAN, np.nan))
+    return frozenset(_explain(m) for m, value in known if _same(np.full_like(returned, value), returned))
 
 
 def name_table(fmt: BlockFormat, returned: Values) -> frozenset[Explanation]:
     """The misreadings of scale bytes, or of element codes, that give every value of a table without a tensor scale."""
     codes, scales = rotated_table(fmt)
     elements, factors = decode_table(fmt.element).astype(np.float64), decode_codes(scales, fmt.scale).astype(np.float64)[:, None]
-    found = set()
+    found = set(_name_constant(returned))
     with np.errstate(all="ignore"):
         for mistake, table in list_misreadings(fmt.scale):
             if _same((elements[codes] * table[scales][:, None]).astype(np.float32), returned):

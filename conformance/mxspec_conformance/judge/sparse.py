@@ -21,7 +21,7 @@ from mxspec_conformance.judge.explanation import Explanation
 from mxspec_conformance.judge.sparse_calls import judge_sparse_calls
 from mxspec_conformance.judge.sparse_groups import Asked, Bools, Codes, list_masks, place_kept
 from mxspec_conformance.judge.tally import Scorecard, Tally, common_explanation, judge_tally
-from mxspec_conformance.observations.bisection import NoAnswer, run_bisected, run_once
+from mxspec_conformance.observations.bisection import NoAnswer, run_bisected
 from mxspec_conformance.observations.selection import keeps
 from mxspec_conformance.observations.sparse_cases import REFUSABLE, list_sparse_cases
 from mxspec_conformance.results.report import Failure, Requirement, Verdict
@@ -32,9 +32,6 @@ from mxspec_vectors.cases import SparseCase, SparseFunction, load_sparse_cases
 #: Groups in a row, and rows, of the calls that ask cases: whole words and tiles of every layout of metadata.
 _WIDE, _HIGH = 32, 32
 
-
-#: Groups that are asked alone where a call fails.
-_PROBED = 6
 #: Topics of a function that follow from what comes back.
 _FOLLOWING = {SparseFunction.PRUNE: ("tie-choice",), SparseFunction.COMPRESS: ("metadata", "zero-metadata"), SparseFunction.DECOMPRESS: ()}
 
@@ -64,7 +61,7 @@ def judge_sparse(
             continue
         asked = Asked(case, chosen, rule)
         if given is not None or keeps("sparse", fmt, case.id):
-            found = _ask_all(session, asked, failures)
+            found = run_bisected(range(asked.count), partial(_ask, session, asked), failures=failures)
             answered = _enter(asked, found, scorecard)
             answers |= answered is not None
             if answered is not None:
@@ -104,19 +101,6 @@ def fit_rows(session: TargetSession, count: int, fmt: SparseFormat) -> tuple[int
     step = math.lcm(limits.rows, _HIGH)
     rows = max(-(-count // wide), limits.least_rows)
     return -(-rows // step) * step, wide
-
-
-def _ask_all(session: TargetSession, asked: Asked, failures: Counter[FailureKind]) -> list[Any]:
-    """An answer, or none, for each group; a call that fails is halved, unless some groups alone fail like all."""
-    call = partial(_ask, session, asked)
-    whole = run_once(partial(call, range(asked.count)))
-    if not isinstance(whole, NoAnswer):
-        return list(whole)
-    failures[whole.kind] += 1
-    few = [run_once(partial(call, [i])) for i in range(0, asked.count, -(-asked.count // _PROBED))]
-    if all(isinstance(a, NoAnswer) and a.kind is whole.kind for a in few):
-        return [whole] * asked.count
-    return run_bisected(range(asked.count), call, failures=failures)
 
 
 def _ask(session: TargetSession, asked: Asked, index: Sequence[int]) -> list[tuple[Codes, ...]]:

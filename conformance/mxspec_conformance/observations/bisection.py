@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from mxspec_conformance.targets.errors import REFUSALS, CallError, FailureKind
 from mxspec_conformance.targets.sessions import FAILURE_WORDS
+from mxspec_conformance.targets.texts import plain_text
 
 T = TypeVar("T")
 
@@ -17,7 +18,11 @@ T = TypeVar("T")
 MAX_IN_BATCH = {FailureKind.TIMEOUT: 3, FailureKind.CRASH: 16, FailureKind.GARBAGE: 16}
 #: What no call may end in, whatever its parts are answered with afterwards.
 _NO_REFUSALS = (FailureKind.CRASH, FailureKind.GARBAGE)
-#: Items that are asked alone where a batch is not offered, before all of it counts as not offered.
+#: What a target may do with every call: a few items are then asked alone before all are.
+_ASKED = (*REFUSALS, FailureKind.BAD_RETURN)
+#: What a call is that is not offered.
+_NOT_OFFERED = (FailureKind.UNSUPPORTED, FailureKind.MISSING)
+#: Items that are asked alone where a batch is not offered, or fails.
 _PROBED = 8
 
 
@@ -68,7 +73,7 @@ def run_bisected(
     """One answer or `NoAnswer` for each item; a batch that fails is halved until the guilty items stand alone.
 
     So is a batch that the target does not offer, or one item that it does not take would hide what it returns for the others;
-    not where none of a few items alone is offered either.
+    not where none of a few items alone is offered either, or where each of them fails in the words of the batch.
     """
     return _ask_halving(items, call, Counter[FailureKind]() if failures is None else failures, whole=True)
 
@@ -87,11 +92,10 @@ def _ask_halving(
     except CallError as failure:
         counter[failure.kind] += 1
         alone = len(items) == 1 or failure.final
-        if alone or (whole and failure.kind is FailureKind.UNSUPPORTED and not _offers_some(items, call)):
-            among = 0 if len(items) == 1 else len(items)
-            return [NoAnswer(failure.kind, str(failure), failure.detail, among, is_defect=failure.is_defect, call=failure.call)] * len(
-                items
-            )
+        shown = failure if alone else _find_same(failure, items, call) if whole and failure.kind in _ASKED else None
+        if shown is not None:
+            among = 0 if len(items) == 1 or shown is not failure else len(items)
+            return [NoAnswer(shown.kind, str(shown), shown.detail, among, is_defect=shown.is_defect, call=shown.call)] * len(items)
         half = len(items) // 2
         found = _ask_halving(items[:half], call, counter, whole=False)
         found += _ask_halving(items[half:], call, counter, whole=False)
@@ -105,19 +109,20 @@ def _ask_halving(
     return answers
 
 
-def _offers_some(items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]]) -> bool:
-    """Whether one of a few items alone is answered, or fails, rather than not offered.
-
-    A file of results that lacks these calls says nothing about them.
-    """
-    for item in items[:: -(-len(items) // _PROBED)]:
+def _find_same(failure: CallError, items: Sequence[T], call: Callable[[Sequence[T]], Sequence[Any]]) -> CallError | None:
+    """What to say of all items: where a few alone are not offered either, of which a file of results that lacks them says nothing; or where
+    they, and neighbours, as numbers may be positive and negative by turns, fail in the words of all together."""
+    declined, step = failure.kind is FailureKind.UNSUPPORTED, -(-len(items) // _PROBED)
+    first = failure if declined else None
+    for item in (*items[::step], *(() if declined else items[1::step])):
         try:
             call([item])
-        except CallError as failure:
-            if failure.kind in (FailureKind.UNSUPPORTED, FailureKind.MISSING):
+        except CallError as one:
+            if one.kind in _NOT_OFFERED if declined else (one.kind, plain_text(str(one))) == (failure.kind, plain_text(str(failure))):
+                first = first or one
                 continue
-        return True
-    return False
+        return None
+    return first
 
 
 def run_once(call: Callable[[], Any]) -> Any:

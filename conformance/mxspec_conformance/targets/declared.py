@@ -6,6 +6,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -75,6 +76,7 @@ def describe_target(module: Any, spec: str) -> Capabilities:
         listed = [("SPARSE_FORMATS", SPARSE_FUNCTIONS), *((what, (f,)) for f, (what, *_) in PRODUCTS.items())]
         listed += [("CACHES", CACHE_FUNCTIONS), ("ATTENTION", (ATTENTION,))]
         why = "".join(f"; {', '.join(f for f in named if f in of)}: say of what in {what}" for what, of in listed if set(named) & set(of))
+        why = why or _suggest_names(module)
         raise TargetError(f"{spec} defines none of the functions {', '.join((*FUNCTIONS, FAKE))}; define at least one{why}")
     for function in functions:
         # Their names are those of many a helper; any other function that cannot be called is a verdict.
@@ -155,6 +157,18 @@ def describe_target(module: Any, spec: str) -> Capabilities:
     )
 
 
+def _suggest_names(module: Any) -> str:
+    """Functions of the interface whose names are those of a module's functions, or nearly; empty: none."""
+    near: dict[str, str] = {}
+    for name in dir(module):
+        plain = name.lower().replace("ise", "ize")
+        held = max((f for f in (*FUNCTIONS, FAKE) if f in plain), key=len, default="")
+        if (found := held or "".join(get_close_matches(plain, (*FUNCTIONS, FAKE), 1, 0.8))) and callable(getattr(module, name, None)):
+            near.setdefault(found, clean_name(name))
+    words = [f"{found} for {name}" for found, name in islice(near.items(), 4)]
+    return f"; did you mean {', '.join(words)}?" if words else ""
+
+
 def _said(error: BaseException) -> str:
     try:
         return clean_text(str(error), MESSAGE)
@@ -169,6 +183,9 @@ class _Names:
         self._module, self._spec = module, spec
         #: Name of the interface -> the target's.
         self.instead: dict[str, str] = {}
+
+    def __dir__(self) -> Iterable[str]:
+        return [name for name in dir(self._module) if not name.startswith("_")]
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -176,7 +176,7 @@ class TargetArray:
                 sizes = ("[experts, m, n]" if len(wanted) > 2 else "[m, n]") if "a" in self.call else ""
                 return f"{operation.name} returned shape {found}; {wanted} was expected{': ' * bool(sizes)}{sizes}"
             case Form.ITEMS if "shape" not in operation.arguments:
-                return f"{operation.name} returned shape {found} {given} {wanted}"
+                return f"{operation.name} returned shape {found}; {wanted} was expected {given} {wanted}"
         part = f"{self.name} of " if operation.unpacks else ""
         return f"{operation.name} returned {part}shape {found}; {wanted} was expected"
 

@@ -152,13 +152,13 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
     except CallError:  # of a transport that talks to its target from here
         raise
     except BadReturn as error:
-        raise CallError(FailureKind.BAD_RETURN, str(error)) from None
+        raise CallError(FailureKind.BAD_RETURN, f"{error} (docs/targets.md, Functions)") from None
     except NotImplementedError as error:
         raise CallError(FailureKind.UNSUPPORTED, _text_of(error) or "not implemented") from None
     except RemoteError as error:
         raise CallError(FailureKind.ERROR, clean_text(str(error), 200), error.detail) from None
     except (Exception, SystemExit) as error:
-        hint = _suggest_arrays(marshaller.capabilities.arrays, error)
+        hint = _suggest_arrays(marshaller.capabilities.arrays, error) or _suggest_level(marshaller.capabilities, function, kwargs, error)
         raise CallError(
             FailureKind.ERROR, message_of(error).rstrip(".") + hint if hint else message_of(error), _frames_of(error), is_defect(error)
         ) from None
@@ -175,6 +175,15 @@ def _suggest_arrays(arrays: str, error: BaseException) -> str:
     if arrays != "numpy" or not library or not (of_array or of_library):
         return ""
     return f'; the arguments are NumPy arrays: ARRAYS = "{library}" in the target makes them {library} arrays'
+
+
+def _suggest_level(capabilities: Capabilities, function: str, kwargs: Mapping[str, Any], error: BaseException) -> str:
+    """What to do with a tensor_scale that is None, where a library met None; empty elsewhere."""
+    if "NoneType" not in _text_of(error) or kwargs.get("tensor_scale") is not None or not capabilities.has(function, "tensor_scale"):
+        return ""
+    return (
+        "; tensor_scale is None in calls of one level: handle None, or give it no default if there are none (one_level in docs/targets.md)"
+    )
 
 
 def message_of(error: BaseException, limit: int = 200) -> str:

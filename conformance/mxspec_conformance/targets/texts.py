@@ -39,6 +39,11 @@ def clean_name(text: str, limit: int = NAME) -> str:
     return " ".join(clean_text(text, limit).split())
 
 
+def plain_text(text: str) -> str:
+    """A text with 0 for each number: targets put shapes and counts into their messages."""
+    return re.sub(r"\d+", "0", text)
+
+
 def name_with_article(value: object) -> str:
     """The type of a value behind its article, by the sound with which it begins: an ndarray, a list."""
     name = type(value).__name__

@@ -21,6 +21,7 @@ class KnownCause(StrEnum):
     NAN_STATE = "nan-state"
     SUBNORMALS_FLUSHED = "subnormals-flushed"
     NARROW_INPUT = "narrow-input"
+    SCALE_CONSTANT = "scale-constant"
     SCALE_OFFSET = "scale-offset"
     SCALE_BIAS = "scale-bias"
     SCALE_BOUNDED = "scale-bounded"
@@ -62,7 +63,7 @@ class KnownCause(StrEnum):
 #: Causes of wrong scale bytes that say nothing of elements, which are judged under the scale that was returned.
 OF_SCALE = frozenset({
     KnownCause.SCALE_OFFSET, KnownCause.SCALE_WRAPS, KnownCause.SCALE_NEAREST_LOG2, KnownCause.SCALE_RULE,
-    KnownCause.SCALE_SUBNORMALS,
+    KnownCause.SCALE_SUBNORMALS, KnownCause.SCALE_CONSTANT,
 })  # fmt: skip
 #: Causes of wrong elements under the scale that was returned, which say nothing of how that is chosen.
 OF_ELEMENTS = frozenset({

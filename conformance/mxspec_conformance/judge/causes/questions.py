@@ -79,6 +79,7 @@ QUESTIONS = (
     Question(inputs.narrow_inputs, (Need.ROWS,)),
     Question(inputs.misread_tensor_scale, (Need.ROWS, Need.TENSOR_SCALES)),
     Question(maximum.range_as_maximum, (Need.ROWS,)),
+    Question(stored_scale.constant_scale, (Need.MAXIMA,)),
     Question(stored_scale.moved_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.wrapped_scales, (Need.MAXIMA, Need.MX)),
     Question(stored_scale.nearest_log2, (Need.MAXIMA, Need.MX)),

@@ -43,6 +43,16 @@ def moved_scales(seen: Seen) -> Found | None:
     return None
 
 
+def constant_scale(seen: Seen) -> Found | None:
+    """Whether all ordinary maxima have one scale, where the profile has more than the two next to a step."""
+    maxima = np.hstack([np.zeros((2, 0), np.int64), *([m.returned, m.expected] for m in seen.maxima(seen.profile))])
+    (code, *others), expected = map(np.unique, maxima) if maxima.size else ((0, 0), ())
+    if others or len(expected) < 3:
+        return None
+    value = float(decode_codes(code, seen.fmt.scale))
+    return Found(KnownCause.SCALE_CONSTANT, f"every scale is {value:g} (code {code:02x}), whatever the block holds")
+
+
 #: Fractions of maxima whose float32 log2 may be a whole number.
 _JUST_BELOW = 0x7FFFC0
 
