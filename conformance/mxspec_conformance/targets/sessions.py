@@ -158,7 +158,7 @@ def run_call(marshaller: Marshaller, function: str, args: tuple[Any, ...], kwarg
     except RemoteError as error:
         raise CallError(FailureKind.ERROR, clean_text(str(error), 200), error.detail) from None
     except (Exception, SystemExit) as error:
-        hint = _suggest_arrays(marshaller.capabilities.arrays, error) or _suggest_level(marshaller.capabilities, function, kwargs, error)
+        hint = _suggest_level(marshaller.capabilities, function, kwargs, error) or _suggest_arrays(marshaller.capabilities.arrays, error)
         raise CallError(
             FailureKind.ERROR, message_of(error).rstrip(".") + hint if hint else message_of(error), _frames_of(error), is_defect(error)
         ) from None
